@@ -1,0 +1,116 @@
+/* The handler: a host's table of callbacks.
+ *
+ * A host fills the callbacks it needs; what an absent one means is said beside it. The last argument
+ * of each is the state given to ioh_server_create().
+ *
+ * Order, per connection: on_open is the first callback and on_close the last, each exactly once;
+ * on_close comes only for connections whose on_open said 0. Callbacks of one connection never
+ * overlap. Different connections may be called back at the same time from different threads.
+ *
+ * Per request: on_request, then on_body for every piece of the body, then on_request_end, then
+ * on_complete, which is called exactly once for every on_request. When the host answers before the
+ * body is whole, the rest of the body is read and dropped: no on_body, no on_request_end follow.
+ *
+ * Per WebSocket: on_ws_upgrade, on_ws_open, messages, pings and pongs, on_ws_close exactly once after
+ * every on_ws_open; then on_close.
+ *
+ * Bytes and requests given to a callback are valid until it returns, unless its comment says more.
+ */
+#ifndef IOHANDLER_HANDLER_H
+#define IOHANDLER_HANDLER_H
+
+#include <iohandler/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* on_log levels */
+#define IOH_LOG_ERROR 0 /* the server cannot do what it was asked to */
+#define IOH_LOG_WARN 1  /* something ran out, and is coped with */
+#define IOH_LOG_INFO 2  /* start, stop, listeners */
+#define IOH_LOG_DEBUG 3 /* a peer's fault: refused requests, with reason and offset */
+
+/* on_ws_message opcodes (RFC 6455 5.2), also for ioh_ws_send() */
+#define IOH_WS_TEXT 1
+#define IOH_WS_BINARY 2
+#define IOH_WS_PING 9
+#define IOH_WS_PONG 10
+
+/* What on_ws_upgrade may say besides yes or no. Zero-filled when it is called. */
+struct ioh_ws_accept {
+    size_t size;          /* set by the library: what it knows of */
+    const char *protocol; /* the subprotocol chosen among those offered, or NULL; must stay valid
+                             until on_ws_open */
+};
+
+struct ioh_handler {
+    size_t size; /* set by IOH_HANDLER_INIT */
+
+    /* ---- any protocol */
+
+    /* Runs in each thread that will call the host, before and after all its other callbacks. */
+    void (*on_thread_start)(void *state);
+    void (*on_thread_stop)(void *state);
+
+    /* A connection was accepted. Other than 0: it is reset, and no other callback follows. */
+    int (*on_open)(ioh_conn *conn, void *state);
+
+    /* The send queue has fallen to options.send_low after a send that answered IOH_QUEUED, or after
+     * a streamed answer asked for it (ioh_respond_data). */
+    void (*on_drain)(ioh_conn *conn, void *state);
+
+    /* The connection is over; conn is invalid once this returns. */
+    void (*on_close)(ioh_conn *conn, void *state);
+
+    /* A line for the log, without newline. Absent: not logged. */
+    void (*on_log)(int level, const char *text, void *state);
+
+    /* ---- HTTP */
+
+    /* A request's head is whole. The host may answer here or in a later callback of this request.
+     * Absent: 404. */
+    void (*on_request)(ioh_req *req, void *state);
+
+    /* len > 0 bytes of the body, dechunked. Absent: dropped. */
+    void (*on_body)(ioh_req *req, const void *data, size_t len, void *state);
+
+    /* The request is whole. A host that has not begun to answer when this returns (or when on_request
+     * of a request without body returns and this is absent) has failed: 500 is sent. */
+    void (*on_request_end)(ioh_req *req, void *state);
+
+    /* The answer has been handed to the socket, or the connection broke (status 0: nothing was
+     * answered). The last callback for req. */
+    void (*on_complete)(ioh_req *req, int status, uint64_t body_bytes_sent, void *state);
+
+    /* ---- WebSocket */
+
+    /* A valid upgrade request. 0 accepts; 400 to 599 refuses with that status; a host may also
+     * answer by ioh_respond(), which refuses with that answer. Absent: accepted when on_ws_message
+     * is there, otherwise upgrades are ignored and handled as plain requests. */
+    int (*on_ws_upgrade)(ioh_req *req, struct ioh_ws_accept *accept, void *state);
+
+    /* The handshake is done: messages may be sent. */
+    void (*on_ws_open)(ioh_conn *conn, void *state);
+
+    /* A whole message; op is IOH_WS_TEXT (valid UTF-8) or IOH_WS_BINARY. data may be changed. */
+    void (*on_ws_message)(ioh_conn *conn, int op, void *data, size_t len, void *state);
+
+    /* A ping came (the pong has been queued already), a pong came. */
+    void (*on_ws_ping)(ioh_conn *conn, const void *data, size_t len, void *state);
+    void (*on_ws_pong)(ioh_conn *conn, const void *data, size_t len, void *state);
+
+    /* The WebSocket is over. code: the peer's, 1005 when its Close had none, 1006 when the
+     * connection broke without one (RFC 6455 7.1.5). */
+    void (*on_ws_close)(ioh_conn *conn, int code, const char *reason, size_t len, void *state);
+};
+
+#define IOH_HANDLER_INIT                       \
+    {                                          \
+        .size = sizeof(struct ioh_handler)     \
+    }
+
+#ifdef __cplusplus
+}
+#endif
+#endif

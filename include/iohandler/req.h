@@ -1,0 +1,106 @@
+/* Requests and answers (RFC 9110, RFC 9112).
+ *
+ * A req is valid from on_request until its on_complete returns. All strings point into the
+ * request's own head and live as long as the req. The library frames the answer: it writes Date,
+ * Content-Length, Transfer-Encoding and Connection itself and refuses them from the host; it sends no
+ * body for HEAD, 204 and 304.
+ */
+#ifndef IOHANDLER_REQ_H
+#define IOHANDLER_REQ_H
+
+#include <iohandler/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- reading; all [in a callback] */
+
+IOH_API ioh_conn *ioh_req_conn(const ioh_req *req);
+
+/* "GET"; case-sensitive (RFC 9110 9.1). */
+IOH_API struct ioh_str ioh_req_method(const ioh_req *req);
+
+/* The target as sent. */
+IOH_API struct ioh_str ioh_req_target(const ioh_req *req);
+
+/* The path of the target, not decoded: of origin and absolute form; "/" for an absolute form without
+ * path, "*" for the asterisk form. */
+IOH_API struct ioh_str ioh_req_path(const ioh_req *req);
+
+/* What stands behind the first '?'; ptr is NULL when there is none. */
+IOH_API struct ioh_str ioh_req_query(const ioh_req *req);
+
+/* 0 or 1, for HTTP/1.0 and HTTP/1.1. */
+IOH_API int ioh_req_minor_version(const ioh_req *req);
+
+/* The value of the first field of that name, any case; ptr is NULL when there is none. */
+IOH_API struct ioh_str ioh_req_header(const ioh_req *req, const char *name);
+
+/* The fields in order: 0 and both strings, or IOH_EINVAL when index is not below the count. */
+IOH_API size_t ioh_req_header_count(const ioh_req *req);
+IOH_API int ioh_req_header_at(const ioh_req *req, size_t index, struct ioh_str *name,
+                              struct ioh_str *value);
+
+/* The length of the body: as announced; 0 without a body; -1 when it is chunked. */
+IOH_API int64_t ioh_req_content_length(const ioh_req *req);
+
+/* The host's own pointer for this request, NULL at first. */
+IOH_API void *ioh_req_user(const ioh_req *req);
+IOH_API void ioh_req_set_user(ioh_req *req, void *user);
+
+/* ---- answering
+ *
+ * All [in a callback] of the same connection. They answer 0, IOH_QUEUED, or:
+ *   IOH_EINVAL   status is not 200 to 599, or data is NULL with a length
+ *   IOH_EHEADER  a field that must not be sent: bad name or value, or one of the library's own
+ *   IOH_EDONE    answered already
+ *   IOH_EGONE    the connection is closing
+ *   IOH_EFULL    options.send_max; the connection is aborted
+ *   IOH_ENOMEM   the connection is aborted
+ * After IOH_EINVAL and IOH_EHEADER nothing was sent and another answer may be given. */
+
+/* A whole answer; headers and body are copied. */
+IOH_API int ioh_respond(ioh_req *req, int status, const struct ioh_header *headers, size_t count,
+                        const void *body, size_t len);
+
+/* The same with the body in a buf, which is consumed, also on an error; not copied when large. */
+IOH_API int ioh_respond_buf(ioh_req *req, int status, const struct ioh_header *headers, size_t count,
+                            ioh_buf *body);
+
+/* An answer that never changes, serialised once. Only Date and Connection are added per request. */
+IOH_API int ioh_respond_shared(ioh_req *req, const ioh_response *response);
+
+/* A streamed answer: start, any number of data, end. length is the length of the body in bytes, or
+ * -1 when it is not known: then HTTP/1.1 gets chunks (RFC 9112 7.1) and HTTP/1.0 a body that ends
+ * with the connection. When data answers IOH_QUEUED the host waits for on_drain before it sends
+ * more. data copies; ioh_respond_data_buf consumes its buf and does not copy when it is large.
+ * Also: IOH_ESTATE (data or end without start), IOH_ELENGTH (data: more than length; end: less, and
+ * the connection is aborted, since the peer must not take the answer for whole). */
+IOH_API int ioh_respond_start(ioh_req *req, int status, const struct ioh_header *headers,
+                              size_t count, int64_t length);
+IOH_API int ioh_respond_data(ioh_req *req, const void *data, size_t len);
+IOH_API int ioh_respond_data_buf(ioh_req *req, ioh_buf *buf);
+IOH_API int ioh_respond_end(ioh_req *req);
+
+/* The connection closes after this answer. Before the answer begins. [in a callback] */
+IOH_API void ioh_respond_close(ioh_req *req);
+
+/* ---- shared answers */
+
+/* Builds one; everything is copied. NULL: out of memory, or what ioh_respond() would answer
+ * IOH_EINVAL or IOH_EHEADER to. [any thread] */
+IOH_API ioh_response *ioh_response_create(int status, const struct ioh_header *headers, size_t count,
+                                          const void *body, size_t len);
+
+/* Frees it; NULL is allowed. Answers already given with it are not touched. It must not be in use in
+ * another thread's ioh_respond_shared(). [any thread] */
+IOH_API void ioh_response_destroy(ioh_response *response);
+
+/* The reason phrase for a status, "" when it has none (RFC 9110 15). [any thread] */
+IOH_API const char *ioh_reason(int status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,51 @@
+/* Counters of a running server. */
+#ifndef IOHANDLER_STATS_H
+#define IOHANDLER_STATS_H
+
+#include <iohandler/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Sums over all threads; each value is exact, but they are not all of the same instant. */
+struct ioh_stats {
+    size_t size; /* set by IOH_STATS_INIT */
+
+    uint64_t threads;              /* made by this server */
+    uint64_t connections;          /* open now */
+    uint64_t websockets;           /* of these, WebSockets */
+    uint64_t accepted;             /* since the start */
+    uint64_t accept_pauses;        /* accepting stopped for a while: out of descriptors or memory */
+    uint64_t closed_by_peer;       /* the peer ended it first */
+    uint64_t closed_by_deadline;   /* a deadline of options.h passed */
+    uint64_t requests;             /* heads that were whole and valid */
+    uint64_t requests_refused;     /* answered by the library with 4xx or 5xx */
+    uint64_t ws_messages_received; /* whole data messages */
+    uint64_t ws_messages_sent;
+    uint64_t ws_failed;            /* WebSockets ended by the library with an error code */
+    uint64_t bytes_received;
+    uint64_t bytes_sent;
+    uint64_t send_full;       /* connections aborted at options.send_max */
+    uint64_t turns;           /* of all loops */
+    uint64_t turn_events_p50; /* events per turn: median and 99th percentile, within 1/16 */
+    uint64_t turn_events_p99;
+    uint64_t fd_limit; /* RLIMIT_NOFILE, soft, after the start */
+};
+
+#define IOH_STATS_INIT                       \
+    {                                        \
+        .size = sizeof(struct ioh_stats)     \
+    }
+
+/* Fills stats (as much as its size says). IOH_EVERSION, IOH_ENOMEM. [any thread] */
+IOH_API int ioh_server_stats(ioh_server *server, struct ioh_stats *stats);
+
+/* Open connections of each loop: writes at most count numbers, answers how many loops there are.
+ * [any thread] */
+IOH_API int ioh_server_loop_connections(ioh_server *server, uint64_t *connections, int count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,48 @@
+/* WebSocket (RFC 6455).
+ *
+ * Sending functions answer 0, IOH_QUEUED, or:
+ *   IOH_EINVAL   op is not one of IOH_WS_..., a control message above 125 bytes, a bad close code
+ *   IOH_ESTATE   no WebSocket (yet), or its Close frame has been sent
+ *   IOH_EGONE    the connection is closing or gone
+ *   IOH_EFULL    options.send_max; the connection is aborted
+ *   IOH_ENOMEM   the connection is aborted
+ * Text is not checked: the host must send valid UTF-8.
+ */
+#ifndef IOHANDLER_WS_H
+#define IOHANDLER_WS_H
+
+#include <iohandler/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Sends one message in one frame; the bytes are copied. All messages that a connection gets in one
+ * turn of its thread leave in one write. [in a callback] */
+IOH_API int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len);
+
+/* The same from a buf, which is consumed, also on an error; not copied when large. [in a callback] */
+IOH_API int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload);
+
+/* A frame made once, to be sent to many by ioh_ws_send_frame() and ioh_ws_post(). NULL: out of memory
+ * or a bad op or length. [any thread] */
+IOH_API ioh_buf *ioh_ws_frame(int op, const void *data, size_t len);
+
+/* Sends a frame of ioh_ws_frame(), which is consumed, also on an error. [in a callback] */
+IOH_API int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame);
+
+/* Hands a frame of ioh_ws_frame() to the connection named id, to be sent on its own thread. The
+ * frame is consumed, also on an error. 0 means handed over: a connection that leaves in the
+ * meantime does not get it. IOH_EINVAL (not such a frame), IOH_EGONE, IOH_ENOMEM. [any thread] */
+IOH_API int ioh_ws_post(ioh_server *server, ioh_conn_id id, ioh_buf *frame);
+
+/* Starts the close handshake (RFC 6455 7.1.2): code 1000 to 1003, 1007 to 1014, 3000 to 4999, or 0
+ * for a Close frame without one; the reason is UTF-8 of at most 123 bytes. Messages that still arrive
+ * are dropped. The connection ends when the peer answers, or after options.close_timeout_ms.
+ * [in a callback] */
+IOH_API int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,21 @@
+/* The inside of ioh_buf (include/iohandler/buf.h). */
+#ifndef IOH_BASE_BUF_H
+#define IOH_BASE_BUF_H
+
+#include <iohandler/buf.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct ioh_buf {
+    _Atomic uint32_t refs;
+    bool is_frame; /* made by ioh_ws_frame(): the bytes are a whole WebSocket frame */
+    uint8_t *data; /* behind this struct, or the owner's */
+    size_t len;
+    ioh_release_fn release;
+    void *user;
+};
+
+/* A buf with room for len bytes behind it, to be filled before anyone else sees it. */
+ioh_buf *ioh__buf_new(size_t len);
+
+#endif

@@ -1,0 +1,58 @@
+/* A mailbox: any thread posts to the thread that holds a loop. An MPSC list and an eventfd that is
+ * written only if the loop sleeps and nobody has woken it already.
+ *
+ *     AWAKE ---sleep()---> SLEEPING ---post(), writes the eventfd---> AWAKE
+ *       |                      |
+ *       |                      +-------poke(), writes the eventfd---> POKED
+ *       +------poke()---------------------------------------------> POKED
+ *
+ *     any of them ---wake()---> AWAKE
+ *
+ * sleep() answers false when mail is there or in POKED, and leaves AWAKE: look again, then wait. So a
+ * poke just before the sleep is not lost.
+ *
+ * A closed mailbox takes nothing: post() answers false and the sender keeps the mail.
+ */
+#ifndef IOH_BASE_MAILBOX_H
+#define IOH_BASE_MAILBOX_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The head of every message; the message's owner embeds it first. */
+struct ioh__mail {
+    struct ioh__mail *next;
+};
+
+struct ioh__mailbox {
+    _Atomic(struct ioh__mail *) last; /* newest first */
+    _Atomic int state;                /* AWAKE 0, SLEEPING, POKED */
+    int fd;                           /* the eventfd, nonblocking, close-on-exec */
+};
+
+int ioh__mailbox_init(struct ioh__mailbox *box);     /* 0 or IOH_ESYS */
+void ioh__mailbox_destroy(struct ioh__mailbox *box); /* no call of another thread is under way */
+
+/* Any thread. false: closed. Mails of one sender arrive in order. */
+bool ioh__mailbox_post(struct ioh__mailbox *box, struct ioh__mail *mail);
+
+/* Any thread: makes the owner look, without mail: wakes it, or makes its next sleep() answer false. */
+void ioh__mailbox_poke(struct ioh__mailbox *box);
+
+/* The owner: takes all mail, oldest first, linked by next; NULL when there is none. */
+struct ioh__mail *ioh__mailbox_take(struct ioh__mailbox *box);
+
+/* The owner, before it waits: true = nothing is there and senders will now write the eventfd. */
+bool ioh__mailbox_sleep(struct ioh__mailbox *box);
+
+/* The owner, after it waited. */
+void ioh__mailbox_wake(struct ioh__mailbox *box);
+
+/* The owner, when the eventfd is readable: empties it. */
+void ioh__mailbox_clear(struct ioh__mailbox *box);
+
+/* The owner: takes what is left and closes for ever. */
+struct ioh__mail *ioh__mailbox_close(struct ioh__mailbox *box);
+
+#endif

@@ -1,0 +1,133 @@
+/* Accepting (see acceptor.h). The thread that holds the loop. */
+#include "conn/acceptor.h"
+
+#include <errno.h>
+#include <iohandler/error.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "conn/conn.h"
+
+static int watch(struct ioh__hub *hub, struct ioh__acceptor *a)
+{
+    return ioh__loop_watch(&hub->loop, &a->chan, EPOLLIN | EPOLLEXCLUSIVE);
+}
+
+static void pause_accepting(struct ioh__hub *hub, int error)
+{
+    ioh__count(&hub->loop.count.accept_pauses, 1);
+    hub->accepting_paused = true;
+    hub->accept_again_at = hub->loop.now + IOH__ACCEPT_PAUSE_MS;
+    for (unsigned i = 0; i < hub->acceptor_count; i++)
+        ioh__loop_unwatch(&hub->loop, &hub->acceptors[i].chan);
+    if (hub->loop.now < hub->accept_logged_at + 1000)
+        return;
+    hub->accept_logged_at = hub->loop.now;
+    ioh__log_add(&hub->loop.log, IOH_LOG_WARN, "accepting pauses: %s", strerror(error));
+}
+
+void ioh__acceptors_resume(struct ioh__hub *hub)
+{
+    if (!hub->accepting_paused || hub->loop.now < hub->accept_again_at)
+        return;
+    hub->accepting_paused = false;
+    for (unsigned i = 0; i < hub->acceptor_count; i++)
+        if (watch(hub, &hub->acceptors[i]))
+            pause_accepting(hub, errno);
+}
+
+void ioh__acceptors_stop(struct ioh__hub *hub)
+{
+    for (unsigned i = 0; i < hub->acceptor_count; i++)
+        ioh__loop_leave(&hub->loop, &hub->acceptors[i].chan);
+    hub->acceptor_count = 0;
+    hub->accepting_paused = false;
+}
+
+static uint32_t load_of(struct ioh__hub *hub)
+{
+    return atomic_load_explicit(&hub->load, memory_order_relaxed);
+}
+
+static struct ioh__hub *least_loaded(struct ioh__hub *self)
+{
+    struct ioh__hub *best = self;
+    uint32_t least = load_of(self);
+    for (unsigned i = 0; i < self->all_count && least; i++) {
+        uint32_t load = load_of(self->all[i]);
+        if (load < least) {
+            best = self->all[i];
+            least = load;
+        }
+    }
+    return best;
+}
+
+void ioh__accepted(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, int listener)
+{
+    if (hub->stopping) {
+        close(fd);
+        atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
+        return;
+    }
+    ioh_conn *conn = ioh__conn_create(hub, fd, peer, listener);
+    if (conn)
+        ioh__conn_touch(conn);
+    else
+        ioh__log_add(&hub->loop.log, IOH_LOG_WARN, "out of memory: a new connection is closed");
+}
+
+static void send_to(struct ioh__hub *to, int fd, const struct ioh__peer *peer, int listener)
+{
+    struct ioh__message *m = malloc(sizeof *m);
+    if (m) {
+        *m = (struct ioh__message){.kind = IOH__MESSAGE_ACCEPTED,
+                                   .as.accepted = {fd, listener, *peer}};
+        if (ioh__mailbox_post(&to->loop.mailbox, &m->mail))
+            return;
+        free(m);
+    }
+    close(fd);
+    atomic_fetch_sub_explicit(&to->load, 1, memory_order_relaxed);
+}
+
+void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *a)
+{
+    for (int i = 0; i < IOH__ACCEPT_BATCH; i++) {
+        struct ioh__peer peer;
+        int fd = ioh__sock_accept(a->chan.fd, a->tcp, &peer);
+        if (fd >= 0) {
+            struct ioh__hub *to = least_loaded(hub);
+            atomic_fetch_add_explicit(&to->load, 1, memory_order_relaxed);
+            if (to == hub)
+                ioh__accepted(hub, fd, &peer, a->number);
+            else
+                send_to(to, fd, &peer, a->number);
+            continue;
+        }
+        if (errno == EAGAIN)
+            return;
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            pause_accepting(hub, errno);
+            return;
+        }
+        if (errno == EINVAL) { /* the server stops: the socket has been shut down */
+            ioh__loop_unwatch(&hub->loop, &a->chan);
+            return;
+        }
+        /* Else the connection broke while it waited (ECONNABORTED, network errors): the next one. */
+    }
+}
+
+int ioh__hub_accept_from(struct ioh__hub *hub, unsigned position, int fd, bool tcp, int number)
+{
+    struct ioh__acceptor *a = &hub->acceptors[position];
+    *a = (struct ioh__acceptor){.tcp = tcp, .number = number};
+    a->chan = (struct ioh__chan){.fd = fd, .kind = IOH__CHAN_LISTENER};
+    int rc = ioh__loop_enter(&hub->loop, &a->chan);
+    if (rc)
+        return rc;
+    hub->acceptor_count = position + 1;
+    return watch(hub, a) ? IOH_ESYS : 0;
+}

@@ -1,0 +1,340 @@
+/* Connections (see conn.h): life, reading, writing, deadlines. The thread that holds the loop. */
+#include "conn/conn.h"
+
+#include <iohandler/conn.h>
+#include <iohandler/error.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLUSH_MAX (512u * 1024u) /* one connection's share of a turn */
+
+ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, int listener)
+{
+    ioh_conn *conn = ioh__pool_get(&hub->conns);
+    if (conn) {
+        *conn = (ioh_conn){.hub = hub,
+                           .proto = &ioh__proto_http1,
+                           .xport = &ioh__xport_plain,
+                           .peer = *peer,
+                           .listener = (uint16_t)listener,
+                           .state = IOH__CONN_NEW};
+        conn->chan = (struct ioh__chan){.fd = fd, .kind = IOH__CHAN_CONN};
+        ioh__timer_init(&conn->timer);
+        ioh__list_init(&conn->work);
+        if (ioh__loop_enter(&hub->loop, &conn->chan) == 0) {
+            conn->phase_at = hub->loop.now + hub->options->idle_timeout_ms;
+            ioh__count(&hub->loop.count.connections, 1);
+            ioh__count(&hub->loop.count.accepted, 1);
+            return conn;
+        }
+        ioh__pool_put(&hub->conns, conn);
+    }
+    close(fd);
+    atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
+    return NULL;
+}
+
+void ioh__conn_free(ioh_conn *conn)
+{
+    struct ioh__hub *hub = conn->hub;
+    ioh__list_remove(&conn->work);
+    ioh__count(&hub->loop.count.connections, (uint64_t)-1);
+    atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
+    ioh__pool_put(&hub->conns, conn);
+}
+
+void ioh__conn_touch(ioh_conn *conn)
+{
+    if (ioh__list_empty(&conn->work))
+        ioh__list_append(&conn->hub->work, &conn->work);
+}
+
+static void drop_input(ioh_conn *conn)
+{
+    ioh__mem_put(&conn->hub->loop.mem, conn->in, conn->in_room);
+    conn->in = NULL;
+    conn->in_len = conn->in_room = 0;
+}
+
+void ioh__conn_die(ioh_conn *conn, enum ioh__end why, bool reset)
+{
+    struct ioh__loop *loop = &conn->hub->loop;
+    if (conn->state == IOH__CONN_DEAD)
+        return;
+    if (!conn->counted && why != IOH__END_LOCAL)
+        ioh__count(why == IOH__END_PEER ? &loop->count.closed_by_peer
+                                        : &loop->count.closed_by_deadline, 1);
+    conn->state = IOH__CONN_DEAD;
+    if (reset)
+        ioh__sock_set_reset(conn->chan.fd);
+    ioh__loop_leave(loop, &conn->chan);
+    close(conn->chan.fd);
+    ioh__timer_cancel(&conn->timer);
+    ioh__outq_clear(&conn->out, &loop->mem);
+    drop_input(conn);
+    ioh__conn_touch(conn);
+}
+
+void ioh__conn_close(ioh_conn *conn, bool linger)
+{
+    if (conn->state > IOH__CONN_OPEN)
+        return;
+    conn->state = IOH__CONN_FLUSHING;
+    conn->linger = linger;
+    conn->counted = true;
+    conn->phase_at = 0;
+    ioh__conn_touch(conn);
+}
+
+/* ---- reading */
+
+bool ioh__conn_may_feed(const ioh_conn *conn)
+{
+    if (conn->state != IOH__CONN_OPEN)
+        return false;
+    const struct ioh_options *o = conn->hub->options;
+    if (conn->out.bytes > (conn->waiting ? o->send_low : o->send_high))
+        return false;
+    return !conn->waiting || conn->proto->ready(conn);
+}
+
+void ioh__conn_recall(ioh_conn *conn)
+{
+    struct ioh__hub *hub = conn->hub;
+    if (conn->in_len)
+        memcpy(hub->loop.rx, conn->in, conn->in_len);
+    hub->rx_at = 0;
+    hub->rx_len = conn->in_len;
+    drop_input(conn);
+}
+
+bool ioh__conn_read(ioh_conn *conn)
+{
+    struct ioh__hub *hub = conn->hub;
+    ssize_t n =
+        conn->xport->read(conn, hub->loop.rx + conn->in_len, IOH__RX_SIZE - conn->in_len);
+    if (n > 0) {
+        ioh__conn_recall(conn);
+        hub->rx_len += (size_t)n;
+        ioh__count(&hub->loop.count.bytes_received, (uint64_t)n);
+        return true;
+    }
+    if (n == 0) {
+        if (!conn->counted)
+            ioh__count(&hub->loop.count.closed_by_peer, 1);
+        conn->counted = conn->peer_eof = true;
+        conn->proto->eof(conn);
+    } else if (n == IOH__XPORT_BROKEN) {
+        ioh__conn_die(conn, IOH__END_PEER, false);
+    }
+    return false;
+}
+
+void ioh__conn_keep(ioh_conn *conn, const uint8_t *data, size_t len)
+{
+    if (len == 0 || conn->state != IOH__CONN_OPEN)
+        return;
+    conn->in = ioh__mem_get(&conn->hub->loop.mem, len, &conn->in_room);
+    if (!conn->in) {
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "out of memory: connection reset");
+        conn->in_room = 0;
+        ioh__conn_die(conn, IOH__END_LOCAL, true);
+        return;
+    }
+    memcpy(conn->in, data, len);
+    conn->in_len = len;
+}
+
+void ioh__conn_discard(ioh_conn *conn)
+{
+    ssize_t n = conn->xport->read(conn, conn->hub->loop.rx, IOH__RX_SIZE);
+    if (n == 0 || n == IOH__XPORT_BROKEN)
+        ioh__conn_die(conn, IOH__END_LOCAL, false);
+}
+
+/* ---- writing */
+
+uint64_t ioh__conn_prolong(const ioh_conn *conn, uint64_t at, size_t n, uint32_t full_ms)
+{
+    uint64_t most = conn->hub->loop.now + full_ms;
+    at += (uint64_t)n * 1000 / conn->hub->options->min_rate;
+    return at < most ? at : most;
+}
+
+int ioh__conn_queued(ioh_conn *conn)
+{
+    const struct ioh_options *o = conn->hub->options;
+    if (!ioh__conn_is_current(conn))
+        ioh__conn_touch(conn);
+    if (conn->out.bytes <= o->send_high)
+        return 0;
+    if (conn->out.bytes > o->send_max) {
+        ioh__count(&conn->hub->loop.count.send_full, 1);
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
+                     "send queue above %llu bytes: connection reset",
+                     (unsigned long long)o->send_max);
+        ioh__conn_die(conn, IOH__END_LOCAL, true);
+        return IOH_EFULL;
+    }
+    conn->want_drain = true;
+    return IOH_QUEUED;
+}
+
+int ioh__conn_no_memory(ioh_conn *conn)
+{
+    ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "out of memory: connection reset");
+    ioh__conn_die(conn, IOH__END_LOCAL, true);
+    return IOH_ENOMEM;
+}
+
+/* Writes until the queue is empty, the kernel takes no more, or the connection had its share. */
+static void flush(ioh_conn *conn)
+{
+    struct ioh__loop *loop = &conn->hub->loop;
+    struct iovec iov[IOH__OUT_IOV];
+    size_t written = 0;
+    bool again = true;
+    while (again && conn->out.bytes && written < FLUSH_MAX) {
+        size_t offered = 0;
+        int count = ioh__outq_iov(&conn->out, iov, IOH__OUT_IOV);
+        for (int i = 0; i < count; i++)
+            offered += iov[i].iov_len;
+        ssize_t n = conn->xport->write(conn, iov, count);
+        if (n == IOH__XPORT_BROKEN) {
+            ioh__conn_die(conn, IOH__END_PEER, false);
+            return;
+        }
+        again = n > 0 && (size_t)n == offered;
+        if (n > 0) {
+            ioh__outq_consume(&conn->out, &loop->mem, (size_t)n);
+            written += (size_t)n;
+        }
+    }
+    ioh__count(&loop->count.bytes_sent, written);
+    conn->blocked = conn->out.bytes != 0;
+    if (!conn->blocked) {
+        ioh__outq_clear(&conn->out, &loop->mem);
+        conn->write_at = 0;
+        return;
+    }
+    uint32_t full = conn->hub->options->write_timeout_ms;
+    conn->write_at = conn->write_at ? ioh__conn_prolong(conn, conn->write_at, written, full)
+                                    : loop->now + full;
+    ioh__outq_shrink(&conn->out, &loop->mem);
+}
+
+/* Everything is out: our end is closed, the peer's is waited for. */
+static void finish(ioh_conn *conn)
+{
+    if (!conn->linger || conn->peer_eof) {
+        ioh__conn_die(conn, IOH__END_LOCAL, false);
+        return;
+    }
+    conn->xport->finish(conn);
+    conn->state = IOH__CONN_LINGERING;
+    conn->phase_at = conn->hub->loop.now + conn->hub->options->close_timeout_ms;
+    drop_input(conn);
+}
+
+static uint32_t interest(const ioh_conn *conn)
+{
+    uint32_t in = conn->state == IOH__CONN_LINGERING ||
+                          (conn->state == IOH__CONN_OPEN && !conn->held && !conn->peer_eof)
+                      ? EPOLLIN
+                      : 0;
+    return in | (conn->blocked ? EPOLLOUT : 0);
+}
+
+static void set_timer(ioh_conn *conn)
+{
+    uint64_t at = conn->phase_at;
+    if (conn->write_at && (!at || conn->write_at < at))
+        at = conn->write_at;
+    if (at)
+        ioh__timer_set(&conn->hub->loop.wheel, &conn->timer, at);
+    else
+        ioh__timer_cancel(&conn->timer);
+}
+
+void ioh__conn_settle(ioh_conn *conn)
+{
+    struct ioh__hub *hub = conn->hub;
+    if (conn->out.bytes && !conn->blocked && conn->state != IOH__CONN_DEAD)
+        flush(conn);
+    if (conn->state == IOH__CONN_FLUSHING && conn->out.bytes == 0)
+        finish(conn);
+    if (conn->state == IOH__CONN_DEAD)
+        return;
+    if (conn->want_drain && conn->out.bytes <= hub->options->send_low)
+        ioh__conn_touch(conn);
+    if (conn->waiting && ioh__conn_may_feed(conn))
+        ioh__conn_touch(conn);
+    if (ioh__loop_watch(&hub->loop, &conn->chan, interest(conn))) {
+        ioh__log_add(&hub->loop.log, IOH_LOG_WARN, "epoll refuses a connection: it is reset");
+        ioh__conn_die(conn, IOH__END_LOCAL, true);
+        return;
+    }
+    set_timer(conn);
+}
+
+void ioh__conn_expired(ioh_conn *conn)
+{
+    uint64_t now = conn->hub->loop.now;
+    if (conn->write_at && conn->write_at <= now)
+        ioh__conn_die(conn, IOH__END_DEADLINE, true);
+    else if (!conn->phase_at || conn->phase_at > now)
+        set_timer(conn);
+    else if (conn->state == IOH__CONN_OPEN)
+        conn->proto->timeout(conn);
+    else
+        ioh__conn_die(conn, IOH__END_LOCAL, false);
+    if (conn->state != IOH__CONN_DEAD)
+        ioh__conn_settle(conn);
+}
+
+/* ---- the public face (include/iohandler/conn.h) */
+
+ioh_conn_id ioh_conn_get_id(const ioh_conn *conn)
+{
+    return ioh__make_id(conn->chan.generation, conn->hub->loop.index, conn->chan.slot);
+}
+
+void *ioh_conn_user(const ioh_conn *conn)
+{
+    return conn->user;
+}
+
+void ioh_conn_set_user(ioh_conn *conn, void *user)
+{
+    conn->user = user;
+}
+
+ioh_server *ioh_conn_server(const ioh_conn *conn)
+{
+    return conn->hub->server;
+}
+
+int ioh_conn_listener(const ioh_conn *conn)
+{
+    return conn->listener;
+}
+
+void ioh_conn_peer(const ioh_conn *conn, char *text, size_t size)
+{
+    ioh__peer_text(&conn->peer, text, size);
+}
+
+size_t ioh_conn_queued(const ioh_conn *conn)
+{
+    return conn->out.bytes;
+}
+
+void ioh_close(ioh_conn *conn)
+{
+    ioh__conn_close(conn, true);
+}
+
+void ioh_abort(ioh_conn *conn)
+{
+    ioh__conn_die(conn, IOH__END_LOCAL, true);
+}

@@ -1,0 +1,454 @@
+/* HTTP/1 on a connection: requests in, callbacks out, answers in order. The thread that holds the
+ * loop.
+ *
+ *     HEAD --head whole--> BODY --body whole--> ANSWER --answered--> FINISH --> HEAD, or close
+ *       |                   |                     |
+ *       +--upgrade--> UPGRADE --accepted--> the WebSocket protocol takes over
+ *       +--refused--> answer, FINISH      (from every step: a fault ends the connection)
+ *
+ * One request at a time: while its answer is due, pipelined input waits (RFC 9112 9.3.2).
+ */
+#include <iohandler/error.h>
+#include <iohandler/stats.h>
+#include <string.h>
+
+#include "conn/req.h"
+#include "proto/ws_shake.h"
+
+enum step { STEP_HEAD, STEP_UPGRADE, STEP_BODY, STEP_ANSWER, STEP_FINISH };
+
+static const struct ioh_handler *handler_of(const ioh_conn *conn)
+{
+    return conn->hub->handler;
+}
+
+static void free_req(ioh_conn *conn)
+{
+    struct ioh__hub *hub = conn->hub;
+    ioh_req *req = conn->as.http1.req;
+    if (!req)
+        return;
+    ioh__mem_put(&hub->loop.mem, req->copy, req->copy_room);
+    conn->as.http1.req = NULL;
+    if (!hub->spare_req)
+        hub->spare_req = req;
+    else
+        ioh__pool_put(&hub->reqs, req);
+}
+
+/* A request without a head: to parse into, or to refuse with. */
+static ioh_req *blank_req(ioh_conn *conn)
+{
+    struct ioh__hub *hub = conn->hub;
+    ioh_req *req = hub->spare_req ? hub->spare_req : ioh__pool_get(&hub->reqs);
+    hub->spare_req = NULL;
+    if (!req) {
+        ioh__conn_no_memory(conn);
+        return NULL;
+    }
+    memset(req, 0, sizeof *req);
+    req->conn = conn;
+    req->head.fields = req->fields;
+    req->send_body = true;
+    return req;
+}
+
+/* Answers for the host and ends the connection; what still comes is dropped. */
+static void refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    char peer[64];
+    ioh__count(&conn->hub->loop.count.requests_refused, 1);
+    if (conn->hub->loop.log.on) {
+        ioh__peer_text(&conn->peer, peer, sizeof peer);
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: %d: %s, at byte %zu", peer,
+                     fault->status, fault->reason, fault->offset);
+    }
+    if (!h->req)
+        h->req = blank_req(conn);
+    if (!h->req)
+        return;
+    if (h->req->answer != IOH__ANSWER_NONE) {
+        /* Too late for a status: the answer under way is cut, the peer sees that it is not whole. */
+        ioh__conn_die(conn, IOH__END_LOCAL, true);
+        return;
+    }
+    ioh__respond_refusal(h->req, fault->status);
+    if (conn->state == IOH__CONN_OPEN)
+        h->step = STEP_FINISH;
+}
+
+/* ---- reading the request */
+
+static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
+{
+    ioh_req *req = conn->as.http1.req;
+    struct ioh__http1_fault fault;
+    struct ioh_str key;
+    req->close = true; /* a refused upgrade ends the connection: frames may follow in it */
+    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault)) {
+        refuse(conn, &fault);
+        return IOH__FEED_MORE;
+    }
+    conn->as.http1.step = STEP_UPGRADE;
+    *job = (struct ioh__job){.kind = IOH__JOB_WS_UPGRADE, .conn = conn, .req = req};
+    job->accept.size = sizeof job->accept;
+    return IOH__FEED_JOB;
+}
+
+static bool speaks_websocket(const struct ioh_handler *h)
+{
+    return h->on_ws_upgrade || h->on_ws_message;
+}
+
+/* A whole head lies at data. */
+static enum ioh__feed begin_request(ioh_conn *conn, const uint8_t *data, struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    const struct ioh_handler *handler = handler_of(conn);
+    ioh_req *req = h->req;
+    req->base = (const char *)data;
+    req->close = !req->head.keep_alive || conn->hub->stopping;
+    req->continue_pending = req->head.expect_continue;
+    h->scanned = 0;
+    h->begun = false;
+    ioh__count(&conn->hub->loop.count.requests, 1);
+    if (req->head.upgrade_websocket && speaks_websocket(handler))
+        return begin_upgrade(conn, job);
+    if (req->head.has_length && req->head.content_length > conn->hub->options->max_body_bytes) {
+        struct ioh__http1_fault fault = {413, "announced body above max_body_bytes", 0};
+        refuse(conn, &fault);
+        return IOH__FEED_MORE;
+    }
+    ioh__http1_body_init(&req->body, &req->head);
+    conn->phase_at = conn->hub->loop.now + conn->hub->options->body_timeout_ms;
+    h->step = STEP_BODY;
+    if (!handler->on_request) {
+        ioh__respond_refusal(req, 404);
+        return IOH__FEED_MORE;
+    }
+    req->called = true;
+    *job = (struct ioh__job){.kind = IOH__JOB_REQUEST, .conn = conn, .req = req};
+    return IOH__FEED_JOB;
+}
+
+static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                                struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    struct ioh__hub *hub = conn->hub;
+    struct ioh__http1_fault fault;
+    size_t scanned = h->scanned;
+    if (len == 0) {
+        conn->phase_at = hub->loop.now + hub->options->idle_timeout_ms;
+        return IOH__FEED_MORE;
+    }
+    ioh_req *req = blank_req(conn);
+    if (!req)
+        return IOH__FEED_MORE;
+    switch (ioh__http1_parse((const char *)data, len, &scanned, &hub->limits, &req->head, &fault)) {
+    case IOH__HTTP1_DONE:
+        h->req = req;
+        *used = req->head.len;
+        return begin_request(conn, data, job);
+    case IOH__HTTP1_FAULT:
+        hub->spare_req = req;
+        refuse(conn, &fault);
+        return IOH__FEED_MORE;
+    case IOH__HTTP1_MORE:
+        break;
+    }
+    hub->spare_req = req;
+    h->scanned = (uint32_t)scanned;
+    if (!h->begun) {
+        h->begun = true;
+        conn->phase_at = hub->loop.now + hub->options->head_timeout_ms;
+    }
+    return IOH__FEED_MORE;
+}
+
+/* An answer came before the body was whole: how much more may be read and dropped? */
+static bool too_much_to_drain(const ioh_req *req)
+{
+    return req->close || req->drained > IOH__DRAIN_MAX;
+}
+
+static enum ioh__feed body_ended(ioh_conn *conn, struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    ioh_req *req = h->req;
+    req->body_whole = true;
+    conn->phase_at = 0; /* from here on it is the host's time */
+    h->step = STEP_ANSWER;
+    if (req->answer == IOH__ANSWER_DONE || !handler_of(conn)->on_request_end)
+        return IOH__FEED_MORE;
+    *job = (struct ioh__job){.kind = IOH__JOB_REQUEST_END, .conn = conn, .req = req};
+    return IOH__FEED_JOB;
+}
+
+static enum ioh__feed feed_body(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                                struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    ioh_req *req = h->req;
+    struct ioh__http1_fault fault;
+    struct ioh_str piece;
+    const struct ioh_options *o = conn->hub->options;
+    for (;;) {
+        size_t n = 0;
+        enum ioh__http1_body_result got =
+            ioh__http1_body_next(&req->body, (const char *)data + *used, len - *used,
+                                 o->max_body_bytes, &n, &piece, &fault);
+        *used += n;
+        if (req->answer == IOH__ANSWER_DONE)
+            req->drained += n;
+        if (got == IOH__BODY_END)
+            return body_ended(conn, job);
+        if (req->answer == IOH__ANSWER_DONE && too_much_to_drain(req)) {
+            h->step = STEP_FINISH;
+            req->close = true;
+            return IOH__FEED_MORE;
+        }
+        if (got == IOH__BODY_FAULT) {
+            fault.offset += req->head.len;
+            refuse(conn, &fault);
+            return IOH__FEED_MORE;
+        }
+        if (n) {
+            req->continue_pending = false; /* it did not wait */
+            conn->phase_at = ioh__conn_prolong(conn, conn->phase_at, n, o->body_timeout_ms);
+        }
+        if (got == IOH__BODY_MORE)
+            break;
+        if (req->answer == IOH__ANSWER_DONE || !handler_of(conn)->on_body)
+            continue;
+        *job = (struct ioh__job){.kind = IOH__JOB_BODY, .conn = conn, .req = req};
+        job->data = (void *)(uintptr_t)piece.ptr;
+        job->len = piece.len;
+        return IOH__FEED_JOB;
+    }
+    if (req->continue_pending && req->answer == IOH__ANSWER_NONE)
+        ioh__respond_continue(req);
+    return IOH__FEED_MORE;
+}
+
+/* ---- answering and what comes after */
+
+static enum ioh__feed feed_answer(ioh_conn *conn)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    ioh_req *req = h->req;
+    if (req->answer == IOH__ANSWER_NONE) {
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "the host gave no answer: 500 is sent");
+        ioh__count(&conn->hub->loop.count.requests_refused, 1);
+        ioh__respond_refusal(req, 500);
+    }
+    if (req->answer == IOH__ANSWER_STREAMING)
+        return IOH__FEED_WAIT;
+    h->step = STEP_FINISH;
+    return IOH__FEED_MORE;
+}
+
+static bool complete_due(ioh_conn *conn, struct ioh__job *job)
+{
+    ioh_req *req = conn->as.http1.req;
+    if (!req || !req->called || !handler_of(conn)->on_complete)
+        return false;
+    req->called = false;
+    *job = (struct ioh__job){.kind = IOH__JOB_COMPLETE,
+                             .conn = conn,
+                             .req = req,
+                             .code = req->status,
+                             .bytes = req->body_sent};
+    return true;
+}
+
+static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    if (complete_due(conn, job))
+        return IOH__FEED_JOB;
+    bool close = h->req->close || conn->peer_eof;
+    /* After a whole request nothing unread is left that could turn the close into a reset. */
+    bool linger = !h->req->body_whole;
+    free_req(conn);
+    h->step = STEP_HEAD;
+    if (close)
+        ioh__conn_close(conn, linger);
+    return IOH__FEED_MORE;
+}
+
+static enum ioh__feed feed_step(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                                struct ioh__job *job)
+{
+    switch ((enum step)conn->as.http1.step) {
+    case STEP_HEAD:
+        return feed_head(conn, data, len, used, job);
+    case STEP_BODY:
+        return feed_body(conn, data, len, used, job);
+    case STEP_ANSWER:
+        return feed_answer(conn);
+    case STEP_FINISH:
+        return feed_finish(conn, job);
+    case STEP_UPGRADE: /* done() has not been told: cannot happen */
+        break;
+    }
+    return IOH__FEED_WAIT;
+}
+
+/* The head stays readable for the host although the receive buffer is about to be used for others. */
+static void keep_head(ioh_conn *conn)
+{
+    ioh_req *req = conn->as.http1.req;
+    if (!req || req->copy || !req->base)
+        return;
+    req->copy = ioh__mem_get(&conn->hub->loop.mem, req->head.len, &req->copy_room);
+    if (!req->copy) {
+        req->copy_room = 0;
+        ioh__conn_no_memory(conn);
+        return;
+    }
+    memcpy(req->copy, req->base, req->head.len);
+    req->base = req->copy;
+}
+
+static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                                 struct ioh__job *job)
+{
+    size_t at = 0;
+    enum ioh__feed got;
+    for (;;) {
+        size_t n = 0;
+        uint8_t before = conn->as.http1.step;
+        if (before == STEP_HEAD && conn->out.bytes > conn->hub->options->send_high) {
+            got = IOH__FEED_WAIT; /* the peer does not read: no more requests from it */
+            break;
+        }
+        got = feed_step(conn, data + at, len - at, &n, job);
+        at += n;
+        if (got != IOH__FEED_MORE || conn->state != IOH__CONN_OPEN ||
+            before == conn->as.http1.step)
+            break;
+    }
+    *used = at;
+    if (got != IOH__FEED_JOB && conn->state == IOH__CONN_OPEN)
+        keep_head(conn);
+    return got;
+}
+
+/* ---- upgrade */
+
+static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
+{
+    static const char head[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                               "Connection: Upgrade\r\nSec-WebSocket-Accept: ";
+    static const char protocol[] = "\r\nSec-WebSocket-Protocol: ";
+    ioh_req *req = conn->as.http1.req;
+    struct ioh__mem *mem = &conn->hub->loop.mem;
+    struct ioh__http1_fault fault;
+    struct ioh_str key;
+    char accept_key[IOH__WS_ACCEPT_LEN];
+    const char *name = accept->protocol;
+    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
+        ioh__ws_accept_key(key, accept_key)) {
+        ioh__conn_no_memory(conn);
+        return;
+    }
+    bool ok = ioh__outq_copy(&conn->out, mem, head, sizeof head - 1, false) &&
+              ioh__outq_copy(&conn->out, mem, accept_key, sizeof accept_key, false);
+    if (ok && name)
+        ok = ioh__outq_copy(&conn->out, mem, protocol, sizeof protocol - 1, false) &&
+             ioh__outq_copy(&conn->out, mem, name, strlen(name), false);
+    if (!ok || !ioh__outq_copy(&conn->out, mem, "\r\n\r\n", 4, false)) {
+        ioh__conn_no_memory(conn);
+        return;
+    }
+    free_req(conn);
+    ioh__ws_begin(conn);
+}
+
+static void upgrade_decided(ioh_conn *conn, const struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    ioh_req *req = h->req;
+    const char *protocol = job->accept.protocol;
+    int status = job->result;
+    h->step = STEP_FINISH;
+    if (req->answer == IOH__ANSWER_STREAMING) {
+        ioh__conn_die(conn, IOH__END_LOCAL, true);
+        return;
+    }
+    if (req->answer == IOH__ANSWER_DONE)
+        return;
+    if (status == 0 && protocol && !ioh__ws_protocol_offered(req->base, &req->head, protocol)) {
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
+                     "on_ws_upgrade chose a subprotocol that was not offered: 500 is sent");
+        status = 500;
+    }
+    if (status == 0)
+        accept_websocket(conn, &job->accept);
+    else
+        ioh__respond_refusal(req, status >= 400 && status < 600 ? status : 500);
+}
+
+static void http1_done(ioh_conn *conn, struct ioh__job *job)
+{
+    if (job->kind == IOH__JOB_WS_UPGRADE)
+        upgrade_decided(conn, job);
+}
+
+/* ---- what else happens to a connection */
+
+static bool http1_ready(const ioh_conn *conn)
+{
+    const struct ioh__http1_conn *h = &conn->as.http1;
+    return h->step != STEP_ANSWER || h->req->answer != IOH__ANSWER_STREAMING;
+}
+
+static void http1_eof(ioh_conn *conn)
+{
+    /* Half-closed by a client that still waits for its answer (RFC 9112 9.6 allows it to). */
+    if (conn->as.http1.step == STEP_HEAD)
+        ioh__conn_close(conn, false);
+    else if (conn->as.http1.step < STEP_ANSWER)
+        ioh__conn_die(conn, IOH__END_PEER, false);
+}
+
+static void http1_timeout(ioh_conn *conn)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    struct ioh__http1_fault late = {408, "the head or body took too long", 0};
+    ioh__count(&conn->hub->loop.count.closed_by_deadline, 1);
+    conn->counted = true;
+    if (h->step == STEP_HEAD && !h->begun)
+        ioh__conn_die(conn, IOH__END_LOCAL, false);
+    else
+        refuse(conn, &late);
+    if (conn->state == IOH__CONN_OPEN) {
+        conn->waiting = true; /* lets the turn feed it: the answer is there, FINISH is next */
+        conn->phase_at = 0;
+    }
+}
+
+static void http1_stop(ioh_conn *conn)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    if (h->req)
+        h->req->close = true;
+    else if (!h->begun && conn->in_len == 0)
+        ioh__conn_close(conn, true);
+}
+
+static bool http1_gone(ioh_conn *conn, struct ioh__job *job)
+{
+    if (complete_due(conn, job)) {
+        if (conn->as.http1.req->answer == IOH__ANSWER_NONE)
+            job->code = 0;
+        return true;
+    }
+    free_req(conn);
+    return false;
+}
+
+const struct ioh__proto_ops ioh__proto_http1 = {
+    http1_feed, http1_done, http1_ready, http1_eof, http1_timeout, http1_stop, http1_gone};

@@ -1,0 +1,42 @@
+/* Hubs (see hub.h): making and freeing. */
+#include "conn/hub.h"
+
+#include <iohandler/error.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conn/conn.h"
+#include "conn/req.h"
+
+#define CONNS_PER_SLAB 128u
+#define REQS_PER_SLAB 16u
+
+int ioh__hub_init(struct ioh__hub *hub, unsigned index)
+{
+    const struct ioh_options *o = hub->options;
+    hub->limits = (struct ioh__http1_limits){
+        .max_head = o->max_head_bytes, .max_uri = o->max_uri_bytes, .max_headers = o->max_headers};
+    ioh__pool_init(&hub->conns, sizeof(ioh_conn), CONNS_PER_SLAB);
+    ioh__pool_init(&hub->reqs,
+                   sizeof(ioh_req) + o->max_headers * sizeof(struct ioh__http1_field),
+                   REQS_PER_SLAB);
+    ioh__ws_engine_init(&hub->ws_engine);
+    ioh__list_init(&hub->work);
+    ioh__list_init(&hub->work_now);
+    memcpy(hub->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", sizeof hub->date);
+    hub->date_second = 0;
+    hub->phase = IOH__PHASE_POLL;
+    int rc = ioh__loop_init(&hub->loop, index);
+    hub->loop.log.on = hub->handler->on_log != NULL;
+    return rc;
+}
+
+void ioh__hub_destroy(struct ioh__hub *hub)
+{
+    if (hub->spare_req)
+        ioh__pool_put(&hub->reqs, hub->spare_req);
+    ioh__ws_engine_destroy(&hub->ws_engine);
+    ioh__pool_destroy(&hub->reqs);
+    ioh__pool_destroy(&hub->conns);
+    ioh__loop_destroy(&hub->loop);
+}

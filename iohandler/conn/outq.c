@@ -1,0 +1,140 @@
+/* The out queue (see outq.h). The thread that holds the loop. */
+#include "conn/outq.h"
+
+#include <string.h>
+
+#define ROOMY 16384u /* a block for the answers of a turn; fits 100 small ones */
+#define FRUGAL 512u  /* a block for a single message, say of a broadcast to thousands */
+
+/* A block of copied bytes (buf NULL; they follow the struct), or a reference. */
+struct ioh__seg {
+    struct ioh__seg *next;
+    ioh_buf *buf;
+    size_t begin, end; /* what is still to be sent */
+    size_t room;       /* block: how many bytes fit */
+    size_t block;      /* what the memory pool gave */
+};
+
+static char *seg_bytes(struct ioh__seg *seg)
+{
+    return seg->buf ? (char *)seg->buf->data : (char *)(seg + 1);
+}
+
+static struct ioh__seg *append(struct ioh__outq *q, struct ioh__mem *mem, size_t room)
+{
+    size_t block;
+    struct ioh__seg *seg = ioh__mem_get(mem, sizeof *seg + room, &block);
+    if (!seg)
+        return NULL;
+    *seg = (struct ioh__seg){.room = block - sizeof *seg, .block = block};
+    if (q->last)
+        q->last->next = seg;
+    else
+        q->first = seg;
+    q->last = seg;
+    return seg;
+}
+
+char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy)
+{
+    struct ioh__seg *seg = q->last;
+    if (!seg || seg->buf || seg->room - seg->end < len) {
+        size_t room = (roomy || seg ? ROOMY : FRUGAL) - sizeof *seg;
+        seg = append(q, mem, len > room ? len : room);
+        if (!seg)
+            return NULL;
+    }
+    char *at = seg_bytes(seg) + seg->end;
+    seg->end += len;
+    q->bytes += len;
+    return at;
+}
+
+void ioh__outq_trim(struct ioh__outq *q, size_t unused)
+{
+    q->last->end -= unused;
+    q->bytes -= unused;
+}
+
+bool ioh__outq_copy(struct ioh__outq *q, struct ioh__mem *mem, const void *data, size_t len,
+                    bool roomy)
+{
+    if (len == 0)
+        return true;
+    char *at = ioh__outq_reserve(q, mem, len, roomy);
+    if (at)
+        memcpy(at, data, len);
+    return at != NULL;
+}
+
+bool ioh__outq_take_buf(struct ioh__outq *q, struct ioh__mem *mem, ioh_buf *buf, bool roomy)
+{
+    if (buf->len <= IOH__OUT_COPY_MAX) {
+        bool ok = ioh__outq_copy(q, mem, buf->data, buf->len, roomy);
+        ioh_buf_unref(buf);
+        return ok;
+    }
+    struct ioh__seg *seg = append(q, mem, 0);
+    if (!seg) {
+        ioh_buf_unref(buf);
+        return false;
+    }
+    seg->buf = buf;
+    seg->end = buf->len;
+    q->bytes += buf->len;
+    return true;
+}
+
+int ioh__outq_iov(const struct ioh__outq *q, struct iovec *iov, int max)
+{
+    int n = 0;
+    for (struct ioh__seg *seg = q->first; seg && n < max; seg = seg->next)
+        if (seg->end > seg->begin)
+            iov[n++] = (struct iovec){seg_bytes(seg) + seg->begin, seg->end - seg->begin};
+    return n;
+}
+
+static void drop_first(struct ioh__outq *q, struct ioh__mem *mem)
+{
+    struct ioh__seg *seg = q->first;
+    q->first = seg->next;
+    if (!q->first)
+        q->last = NULL;
+    ioh_buf_unref(seg->buf);
+    ioh__mem_put(mem, seg, seg->block);
+}
+
+void ioh__outq_consume(struct ioh__outq *q, struct ioh__mem *mem, size_t n)
+{
+    q->bytes -= n;
+    while (q->first) {
+        struct ioh__seg *seg = q->first;
+        size_t have = seg->end - seg->begin;
+        if (n < have) {
+            seg->begin += n;
+            return;
+        }
+        n -= have;
+        drop_first(q, mem);
+    }
+}
+
+void ioh__outq_shrink(struct ioh__outq *q, struct ioh__mem *mem)
+{
+    struct ioh__seg *old = q->first;
+    if (!old || old->next || old->buf || old->block <= FRUGAL ||
+        (old->end - old->begin) * 4 > old->room)
+        return;
+    struct ioh__outq small = {NULL, NULL, 0};
+    if (ioh__outq_copy(&small, mem, seg_bytes(old) + old->begin, old->end - old->begin, false)) {
+        drop_first(q, mem);
+        *q = small;
+    }
+}
+
+void ioh__outq_clear(struct ioh__outq *q, struct ioh__mem *mem)
+{
+    while (q->first)
+        drop_first(q, mem);
+    q->bytes = 0;
+}

@@ -1,0 +1,52 @@
+/* The out queue of one connection: bytes on their way to the peer, in order.
+ *
+ * Small pieces are copied together into blocks of the loop's memory, so that all answers of a turn
+ * leave in one send. Large bufs are queued by reference and leave by sendmsg without a copy. An empty
+ * queue holds no memory.
+ */
+#ifndef IOH_CONN_OUTQ_H
+#define IOH_CONN_OUTQ_H
+
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+
+#define IOH__OUT_COPY_MAX 4096u /* a buf up to this is copied: cheaper than one more iovec */
+#define IOH__OUT_IOV 64
+
+struct ioh__seg;
+
+struct ioh__outq {
+    struct ioh__seg *first, *last;
+    size_t bytes;
+};
+
+/* Room for len bytes in one piece at the end; they count as queued at once and must be written before
+ * anything else is done with the queue. roomy: more will follow in this turn, so a large block is
+ * taken when one is needed. NULL: out of memory. */
+char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy);
+
+/* Takes back the last `unused` bytes of what was just reserved. */
+void ioh__outq_trim(struct ioh__outq *q, size_t unused);
+
+/* A copy of the bytes. false: out of memory. */
+bool ioh__outq_copy(struct ioh__outq *q, struct ioh__mem *mem, const void *data, size_t len,
+                    bool roomy);
+
+/* Takes the reference; copies when small. false: out of memory, the reference is dropped. */
+bool ioh__outq_take_buf(struct ioh__outq *q, struct ioh__mem *mem, ioh_buf *buf, bool roomy);
+
+/* What stands first, as at most max pieces. */
+int ioh__outq_iov(const struct ioh__outq *q, struct iovec *iov, int max);
+
+/* The peer has taken n bytes. */
+void ioh__outq_consume(struct ioh__outq *q, struct ioh__mem *mem, size_t n);
+
+/* Before a wait: a large block with little in it is changed for a small one. */
+void ioh__outq_shrink(struct ioh__outq *q, struct ioh__mem *mem);
+
+void ioh__outq_clear(struct ioh__outq *q, struct ioh__mem *mem);
+
+#endif

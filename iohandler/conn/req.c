@@ -1,0 +1,84 @@
+/* Reading a request (include/iohandler/req.h). Strings point into the request's head. */
+#include <iohandler/error.h>
+#include <string.h>
+
+#include "conn/req.h"
+
+static struct ioh_str part(const ioh_req *req, size_t offset, size_t len)
+{
+    return (struct ioh_str){req->base + offset, len};
+}
+
+ioh_conn *ioh_req_conn(const ioh_req *req)
+{
+    return req->conn;
+}
+
+struct ioh_str ioh_req_method(const ioh_req *req)
+{
+    return part(req, req->head.method, req->head.method_len);
+}
+
+struct ioh_str ioh_req_target(const ioh_req *req)
+{
+    return part(req, req->head.target, req->head.target_len);
+}
+
+struct ioh_str ioh_req_path(const ioh_req *req)
+{
+    if (req->head.path_len == 0)
+        return (struct ioh_str){"/", 1};
+    return part(req, req->head.path, req->head.path_len);
+}
+
+struct ioh_str ioh_req_query(const ioh_req *req)
+{
+    if (req->head.query == 0)
+        return (struct ioh_str){NULL, 0};
+    return part(req, req->head.query, req->head.query_len);
+}
+
+int ioh_req_minor_version(const ioh_req *req)
+{
+    return req->head.minor;
+}
+
+struct ioh_str ioh_req_header(const ioh_req *req, const char *name)
+{
+    int i = ioh__http1_find(req->base, &req->head, name, strlen(name), 0);
+    if (i < 0)
+        return (struct ioh_str){NULL, 0};
+    return part(req, req->fields[i].value, req->fields[i].value_len);
+}
+
+size_t ioh_req_header_count(const ioh_req *req)
+{
+    return req->head.count;
+}
+
+int ioh_req_header_at(const ioh_req *req, size_t index, struct ioh_str *name, struct ioh_str *value)
+{
+    if (index >= req->head.count)
+        return IOH_EINVAL;
+    const struct ioh__http1_field *f = &req->fields[index];
+    *name = part(req, f->name, f->name_len);
+    *value = part(req, f->value, f->value_len);
+    return 0;
+}
+
+int64_t ioh_req_content_length(const ioh_req *req)
+{
+    if (req->head.chunked)
+        return -1;
+    return req->head.has_length ? (int64_t)req->head.content_length : 0;
+}
+
+void *ioh_req_user(const ioh_req *req)
+{
+    return req->user;
+}
+
+void ioh_req_set_user(ioh_req *req, void *user)
+{
+    req->user = user;
+}

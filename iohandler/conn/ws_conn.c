@@ -1,0 +1,308 @@
+/* WebSocket on a connection: messages in and out, the close handshake. The thread that holds the loop.
+ *
+ *     OPENING --on_ws_open--> OPEN --peer's Close: echoed--> TELL --on_ws_close--> OVER: FIN, linger
+ *                              |                              ^
+ *                              +--ioh_ws_close()--> CLOSING --+  peer's Close, or its deadline
+ *                              +--fault: Close with its code--+
+ *
+ * What breaks off anywhere ends in gone(), which tells on_ws_close 1006 if nobody has told it yet.
+ */
+#include <iohandler/error.h>
+#include <iohandler/ws.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "conn/conn.h"
+#include "proto/utf8.h"
+#include "proto/ws_frame.h"
+
+#define CONTROL_MAX 125u /* RFC 6455 5.5 */
+#define GOING_AWAY 1001
+#define ABNORMAL 1006
+
+enum step { STEP_OPENING, STEP_OPEN, STEP_CLOSING, STEP_OVER };
+
+static const struct ioh_handler *handler_of(const ioh_conn *conn)
+{
+    return conn->hub->handler;
+}
+
+void ioh__ws_begin(ioh_conn *conn)
+{
+    conn->proto = &ioh__proto_ws;
+    conn->as.ws = (struct ioh__ws_conn){.step = STEP_OPENING};
+    conn->phase_at = 0;
+    ioh__count(&conn->hub->loop.count.websockets, 1);
+}
+
+/* ---- sending */
+
+/* A frame's header and a copy of its payload, in one piece when it is small. */
+static int queue_frame(ioh_conn *conn, int op, const void *data, size_t len)
+{
+    struct ioh__mem *mem = &conn->hub->loop.mem;
+    bool roomy = ioh__conn_is_current(conn);
+    uint8_t header[IOH__WS_SERVER_HEADER_MAX];
+    size_t header_len = ioh__ws_header_write(header, op, len);
+    if (len <= IOH__OUT_COPY_MAX) {
+        char *at = ioh__outq_reserve(&conn->out, mem, header_len + len, roomy);
+        if (!at)
+            return ioh__conn_no_memory(conn);
+        memcpy(at, header, header_len);
+        if (len)
+            memcpy(at + header_len, data, len);
+    } else if (!ioh__outq_copy(&conn->out, mem, header, header_len, roomy) ||
+               !ioh__outq_copy(&conn->out, mem, data, len, roomy)) {
+        return ioh__conn_no_memory(conn);
+    }
+    return ioh__conn_queued(conn);
+}
+
+/* Close frame (RFC 6455 5.5.1); code 0: without one. */
+static void queue_close(ioh_conn *conn, int code, const void *reason, size_t len)
+{
+    uint8_t payload[CONTROL_MAX] = {(uint8_t)(code >> 8), (uint8_t)code};
+    if (code && len)
+        memcpy(payload + 2, reason, len);
+    queue_frame(conn, 8, payload, code ? len + 2 : 0);
+}
+
+/* May a message be sent now? */
+static int check_send(const ioh_conn *conn)
+{
+    if (conn->state != IOH__CONN_OPEN)
+        return IOH_EGONE;
+    if (conn->proto != &ioh__proto_ws || conn->as.ws.step > STEP_OPEN)
+        return IOH_ESTATE;
+    return 0;
+}
+
+static bool valid_message(int op, size_t len)
+{
+    return op == IOH_WS_TEXT || op == IOH_WS_BINARY ||
+           ((op == IOH_WS_PING || op == IOH_WS_PONG) && len <= CONTROL_MAX);
+}
+
+static void count_sent(ioh_conn *conn, int op)
+{
+    if (op < 8)
+        ioh__count(&conn->hub->loop.count.ws_messages_sent, 1);
+}
+
+int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len)
+{
+    int rc = valid_message(op, len) && (data || !len) ? check_send(conn) : IOH_EINVAL;
+    if (rc)
+        return rc;
+    count_sent(conn, op);
+    return queue_frame(conn, op, data, len);
+}
+
+int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload)
+{
+    int rc = payload && valid_message(op, payload->len) ? check_send(conn) : IOH_EINVAL;
+    struct ioh__mem *mem = &conn->hub->loop.mem;
+    bool roomy = ioh__conn_is_current(conn);
+    uint8_t header[IOH__WS_SERVER_HEADER_MAX];
+    if (rc) {
+        ioh_buf_unref(payload);
+        return rc;
+    }
+    size_t header_len = ioh__ws_header_write(header, op, payload->len);
+    if (!ioh__outq_copy(&conn->out, mem, header, header_len, roomy)) {
+        ioh_buf_unref(payload);
+        return ioh__conn_no_memory(conn);
+    }
+    if (!ioh__outq_take_buf(&conn->out, mem, payload, roomy))
+        return ioh__conn_no_memory(conn);
+    count_sent(conn, op);
+    return ioh__conn_queued(conn);
+}
+
+ioh_buf *ioh_ws_frame(int op, const void *data, size_t len)
+{
+    if (!valid_message(op, len) || (len && !data))
+        return NULL;
+    uint8_t header[IOH__WS_SERVER_HEADER_MAX];
+    size_t header_len = ioh__ws_header_write(header, op, len);
+    ioh_buf *frame = ioh__buf_new(header_len + len);
+    if (!frame)
+        return NULL;
+    memcpy(frame->data, header, header_len);
+    if (len)
+        memcpy(frame->data + header_len, data, len);
+    frame->is_frame = true;
+    return frame;
+}
+
+int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame)
+{
+    int rc = frame && frame->is_frame ? check_send(conn) : IOH_EINVAL;
+    if (rc) {
+        ioh_buf_unref(frame);
+        return rc;
+    }
+    count_sent(conn, frame->data[0] & 15);
+    if (!ioh__outq_take_buf(&conn->out, &conn->hub->loop.mem, frame, ioh__conn_is_current(conn)))
+        return ioh__conn_no_memory(conn);
+    return ioh__conn_queued(conn);
+}
+
+int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len)
+{
+    bool ok = code == 0 ? len == 0 : ioh__ws_close_code_valid(code);
+    if (!ok || len > CONTROL_MAX - 2 || (len && !ioh__utf8_valid(reason, len)))
+        return IOH_EINVAL;
+    int rc = check_send(conn);
+    if (rc)
+        return rc;
+    queue_close(conn, code, reason, len);
+    if (conn->state != IOH__CONN_OPEN)
+        return IOH_EGONE;
+    conn->as.ws.step = STEP_CLOSING;
+    conn->phase_at = conn->hub->loop.now + conn->hub->options->close_timeout_ms;
+    ioh__conn_touch(conn); /* tells the timer */
+    return 0;
+}
+
+/* ---- receiving */
+
+/* Makes the job that tells the host the end; false when it does not want to know. */
+static bool tell_close(ioh_conn *conn, int code, void *reason, size_t len, struct ioh__job *job)
+{
+    conn->as.ws.step = STEP_OVER;
+    ioh__count(&conn->hub->loop.count.websockets, (uint64_t)-1);
+    *job = (struct ioh__job){
+        .kind = IOH__JOB_WS_CLOSE, .conn = conn, .code = code, .data = reason, .len = len};
+    return handler_of(conn)->on_ws_close != NULL;
+}
+
+/* The peer's Close frame: answered with its own code unless ours is out already. */
+static enum ioh__feed closed_by_peer(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *job)
+{
+    if (conn->as.ws.step != STEP_CLOSING)
+        queue_close(conn, ev->code == 1005 ? 0 : ev->code, NULL, 0);
+    if (tell_close(conn, ev->code, ev->data, ev->len, job))
+        return IOH__FEED_JOB;
+    ioh__conn_close(conn, true);
+    return IOH__FEED_MORE;
+}
+
+/* RFC 6455 7.1.7: fail the WebSocket. */
+static enum ioh__feed failed(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *job)
+{
+    char peer[64];
+    ioh__count(&conn->hub->loop.count.ws_failed, 1);
+    ioh__peer_text(&conn->peer, peer, sizeof peer);
+    ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: WebSocket closed with %d: %.*s", peer,
+                 ev->code, (int)ev->len, (const char *)ev->data);
+    if (conn->as.ws.step != STEP_CLOSING)
+        queue_close(conn, ev->code, NULL, 0);
+    if (conn->state == IOH__CONN_OPEN && tell_close(conn, ev->code, ev->data, ev->len, job))
+        return IOH__FEED_JOB;
+    ioh__conn_close(conn, true);
+    return IOH__FEED_MORE;
+}
+
+static bool deliver(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *job)
+{
+    const struct ioh_handler *h = handler_of(conn);
+    *job = (struct ioh__job){.conn = conn, .code = ev->op, .data = ev->data, .len = ev->len};
+    switch (ev->kind) {
+    case IOH__WS_MESSAGE:
+        ioh__count(&conn->hub->loop.count.ws_messages_received, 1);
+        job->kind = IOH__JOB_WS_MESSAGE;
+        return h->on_ws_message && conn->as.ws.step == STEP_OPEN;
+    case IOH__WS_PING:
+        if (conn->as.ws.step == STEP_OPEN)
+            queue_frame(conn, IOH_WS_PONG, ev->data, ev->len);
+        job->kind = IOH__JOB_WS_PING;
+        return h->on_ws_ping && conn->state == IOH__CONN_OPEN;
+    default:
+        job->kind = IOH__JOB_WS_PONG;
+        return h->on_ws_pong != NULL;
+    }
+}
+
+static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                              struct ioh__job *job)
+{
+    struct ioh__ws_conn *w = &conn->as.ws;
+    const struct ioh_options *o = conn->hub->options;
+    struct ioh__ws_event ev;
+    if (w->step == STEP_OPENING) {
+        w->step = STEP_OPEN;
+        if (handler_of(conn)->on_ws_open) {
+            *job = (struct ioh__job){.kind = IOH__JOB_WS_OPEN, .conn = conn};
+            return IOH__FEED_JOB;
+        }
+    }
+    if (w->step == STEP_OVER) { /* on_ws_close has run */
+        ioh__conn_close(conn, true);
+        return IOH__FEED_MORE;
+    }
+    for (size_t n; conn->state == IOH__CONN_OPEN; *used += n) {
+        if (conn->out.bytes > o->send_high)
+            return IOH__FEED_WAIT;
+        ioh__ws_feed(&conn->hub->ws_engine, &w->engine, data + *used, len - *used,
+                     o->ws_max_message, &n, &ev);
+        if (ev.kind == IOH__WS_MORE) {
+            *used += n;
+            break;
+        }
+        if (ev.kind == IOH__WS_CLOSE || ev.kind == IOH__WS_FAULT) {
+            *used += n;
+            return ev.kind == IOH__WS_CLOSE ? closed_by_peer(conn, &ev, job)
+                                            : failed(conn, &ev, job);
+        }
+        if (deliver(conn, &ev, job)) {
+            *used += n;
+            return IOH__FEED_JOB;
+        }
+    }
+    return IOH__FEED_MORE;
+}
+
+static void ws_done(ioh_conn *conn, struct ioh__job *job)
+{
+    (void)conn;
+    (void)job;
+}
+
+static bool ws_ready(const ioh_conn *conn)
+{
+    (void)conn; /* it only ever waits for the queue */
+    return true;
+}
+
+static void ws_eof(ioh_conn *conn)
+{
+    ioh__conn_die(conn, IOH__END_PEER, false);
+}
+
+/* The peer has not answered our Close frame in time. */
+static void ws_timeout(ioh_conn *conn)
+{
+    ioh__conn_die(conn, IOH__END_DEADLINE, false);
+}
+
+static void ws_stop(ioh_conn *conn)
+{
+    static const char reason[] = "the server stops";
+    ioh_ws_close(conn, GOING_AWAY, reason, sizeof reason - 1);
+}
+
+static bool ws_gone(ioh_conn *conn, struct ioh__job *job)
+{
+    struct ioh__ws_conn *w = &conn->as.ws;
+    if (w->step != STEP_OVER) {
+        bool told_open = w->step != STEP_OPENING;
+        if (tell_close(conn, ABNORMAL, NULL, 0, job) && told_open)
+            return true;
+    }
+    ioh__ws_release(&conn->hub->ws_engine, &w->engine);
+    return false;
+}
+
+const struct ioh__proto_ops ioh__proto_ws = {ws_feed,    ws_done, ws_ready, ws_eof,
+                                             ws_timeout, ws_stop, ws_gone};

@@ -1,0 +1,68 @@
+/* The receiving side of a WebSocket (RFC 6455 5): bytes in, events out, no I/O.
+ *
+ * wslay decides the protocol. Its context weighs 9.4 kB, so it is lent: a connection holds one only
+ * inside a frame or a fragmented message and gives it back at a message boundary. Whole, unfragmented
+ * and valid-looking data, ping and pong frames that lie in the bytes given take a fast path that
+ * touches no context; a test proves that both paths make the same events. A short frame that is not
+ * whole yet is left where it is (MORE with bytes unused): the caller gives it again with more bytes.
+ *
+ *     BOUNDARY --whole frame--> event, BOUNDARY
+ *     BOUNDARY --anything else--> LENT --message ends--> event, BOUNDARY
+ *     any --Close or fault--> ENDED: takes no more bytes
+ */
+#ifndef IOH_PROTO_WS_ENGINE_H
+#define IOH_PROTO_WS_ENGINE_H
+
+#include <iohandler/types.h>
+#include <stdbool.h>
+
+/* A frame up to this size is waited for rather than streamed through a context. */
+#define IOH__WS_WAIT_MAX 16384u
+
+struct ioh__ws_loan; /* a lent context and the message that grows in it */
+
+/* What the connections of one loop share: contexts at rest. Belongs to the loop. */
+struct ioh__ws_engine {
+    struct ioh__ws_loan *idle;
+    size_t idle_count; /* bounded; more are freed */
+    size_t lent;
+    bool no_fast_path; /* tests only: everything goes through wslay */
+};
+
+/* One connection's part, zero-filled at the start. */
+struct ioh__ws {
+    struct ioh__ws_loan *loan;
+    bool ended;
+};
+
+enum ioh__ws_event_kind {
+    IOH__WS_MORE,    /* nothing more in these bytes */
+    IOH__WS_MESSAGE, /* op IOH_WS_TEXT (valid UTF-8) or IOH_WS_BINARY; data, len */
+    IOH__WS_PING,    /* data, len: at most 125 bytes */
+    IOH__WS_PONG,
+    IOH__WS_CLOSE, /* the peer's Close frame, valid: code (1005 = none), data = reason, len */
+    IOH__WS_FAULT, /* code is what to close with: 1002, 1007, 1009, 1011; data = why, for the log */
+};
+
+struct ioh__ws_event {
+    enum ioh__ws_event_kind kind;
+    int op;
+    int code;
+    uint8_t *data; /* valid until the next call for this connection */
+    size_t len;
+};
+
+void ioh__ws_engine_init(struct ioh__ws_engine *engine);
+void ioh__ws_engine_destroy(struct ioh__ws_engine *engine);
+
+/* Takes bytes from data[0..len), which it may change (unmasking in place), up to the end of one event;
+ * *used tells how many. Called until MORE. max_message bounds a whole message, checked on the header
+ * before anything is allocated: 1009. Whoever gets PING answers it, whoever gets CLOSE or FAULT answers
+ * with a Close frame: the engine sends nothing. */
+void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
+                  uint64_t max_message, size_t *used, struct ioh__ws_event *event);
+
+/* Gives back what the connection holds; it may be in any state. */
+void ioh__ws_release(struct ioh__ws_engine *engine, struct ioh__ws *ws);
+
+#endif

@@ -1,0 +1,103 @@
+/* Options: reading a host's struct, of whatever version, and filling in the defaults. */
+#include <assert.h>
+#include <iohandler/error.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "server/server.h"
+
+/* Version 1: a host's struct is never smaller, and nothing in it ever moves. */
+static_assert(offsetof(struct ioh_options, size) == 0, "size first");
+static_assert(offsetof(struct ioh_options, type) == 8, "version 1");
+static_assert(offsetof(struct ioh_options, max_head_bytes) == 20, "version 1");
+static_assert(offsetof(struct ioh_options, max_body_bytes) == 32, "version 1");
+static_assert(offsetof(struct ioh_options, head_timeout_ms) == 40, "version 1");
+static_assert(offsetof(struct ioh_options, ws_max_message) == 64, "version 1");
+static_assert(offsetof(struct ioh_options, keep_fd_limit) == 96, "version 1");
+#define VERSION_1_SIZE 104u
+static_assert(sizeof(struct ioh_options) >= VERSION_1_SIZE, "grows only");
+
+static void set_default32(uint32_t *option, uint32_t value)
+{
+    if (*option == 0)
+        *option = value;
+}
+
+static void set_default64(uint64_t *option, uint64_t value)
+{
+    if (*option == 0)
+        *option = value;
+}
+
+static void fill_defaults(struct ioh_options *o)
+{
+    if (o->exec == IOH_EXEC_DEFAULT)
+        o->exec = IOH_EXEC_INLINE;
+    if (o->epoll_threads == 0)
+        o->epoll_threads = ioh__cpu_count() < IOH__MAX_LOOPS ? ioh__cpu_count() : IOH__MAX_LOOPS;
+    set_default32(&o->max_head_bytes, 16384);
+    set_default32(&o->max_uri_bytes, 8192);
+    set_default32(&o->max_headers, 100);
+    set_default64(&o->max_body_bytes, 64u << 20);
+    set_default32(&o->head_timeout_ms, 10000);
+    set_default32(&o->idle_timeout_ms, 60000);
+    set_default32(&o->body_timeout_ms, 30000);
+    set_default32(&o->write_timeout_ms, 30000);
+    set_default32(&o->close_timeout_ms, 5000);
+    set_default32(&o->min_rate, 1024);
+    set_default64(&o->ws_max_message, 16u << 20);
+    set_default64(&o->send_high, 256u << 10);
+    set_default64(&o->send_low, o->send_high / 4);
+    set_default64(&o->send_max, 16u << 20);
+}
+
+struct bound {
+    const char *name;
+    uint64_t value, least, most;
+};
+
+/* Answers the first option that is out of its bounds. */
+static const struct bound *out_of_bounds(const struct bound *bounds, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (bounds[i].value < bounds[i].least || bounds[i].value > bounds[i].most)
+            return &bounds[i];
+    return NULL;
+}
+
+static int check(const struct ioh_options *o, char *error)
+{
+    const struct bound bounds[] = {
+        {"type", (uint64_t)o->type, IOH_EPOLL, IOH_EPOLL},
+        {"exec", (uint64_t)o->exec, IOH_EXEC_INLINE, IOH_EXEC_INLINE},
+        {"epoll_threads", o->epoll_threads, 1, IOH__MAX_LOOPS},
+        {"max_head_bytes", o->max_head_bytes, 64, 65535},
+        {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},
+        {"max_headers", o->max_headers, 1, 1000},
+        {"send_low", o->send_low, 0, o->send_high},
+        {"send_max", o->send_max, o->send_high, UINT64_MAX},
+        {"keep_fd_limit", o->keep_fd_limit, 0, 1},
+    };
+    const struct bound *bad = out_of_bounds(bounds, sizeof bounds / sizeof *bounds);
+    if (!bad)
+        return 0;
+    snprintf(error, IOH__ERROR_TEXT, "options.%s: %llu is not between %llu and %llu", bad->name,
+             (unsigned long long)bad->value, (unsigned long long)bad->least,
+             (unsigned long long)bad->most);
+    return IOH_EINVAL;
+}
+
+int ioh__options_read(struct ioh_options *to, const struct ioh_options *from,
+                      char error[IOH__ERROR_TEXT])
+{
+    memset(to, 0, sizeof *to);
+    if (from) {
+        if (from->size < VERSION_1_SIZE)
+            return IOH_EVERSION;
+        memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+    }
+    to->size = sizeof *to;
+    fill_defaults(to);
+    return check(to, error);
+}

@@ -1,0 +1,64 @@
+/* Counters of a running server (see include/iohandler/stats.h). */
+#include <iohandler/error.h>
+#include <iohandler/stats.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "server/server.h"
+
+#define VERSION_1_SIZE (offsetof(struct ioh_stats, fd_limit) + sizeof(uint64_t))
+
+static uint64_t get(const _Atomic uint64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void add_hub(struct ioh_stats *sum, const struct ioh__counters *c)
+{
+    sum->connections += get(&c->connections);
+    sum->websockets += get(&c->websockets);
+    sum->accepted += get(&c->accepted);
+    sum->accept_pauses += get(&c->accept_pauses);
+    sum->closed_by_peer += get(&c->closed_by_peer);
+    sum->closed_by_deadline += get(&c->closed_by_deadline);
+    sum->requests += get(&c->requests);
+    sum->requests_refused += get(&c->requests_refused);
+    sum->ws_messages_received += get(&c->ws_messages_received);
+    sum->ws_messages_sent += get(&c->ws_messages_sent);
+    sum->ws_failed += get(&c->ws_failed);
+    sum->bytes_received += get(&c->bytes_received);
+    sum->bytes_sent += get(&c->bytes_sent);
+    sum->send_full += get(&c->send_full);
+    sum->turns += get(&c->turns);
+}
+
+int ioh_server_stats(ioh_server *s, struct ioh_stats *stats)
+{
+    struct ioh_stats sum = IOH_STATS_INIT;
+    struct ioh__hist *events;
+    size_t size = stats->size;
+    if (size < VERSION_1_SIZE)
+        return IOH_EVERSION;
+    events = calloc(1, sizeof *events);
+    if (!events)
+        return IOH_ENOMEM;
+    for (unsigned i = 0; i < s->hub_count; i++) {
+        add_hub(&sum, &s->hubs[i]->loop.count);
+        ioh__hist_merge(events, &s->hubs[i]->loop.turn_events);
+    }
+    sum.threads = (uint64_t)ioh_server_threads(s);
+    sum.turn_events_p50 = ioh__hist_quantile(events, 0.5);
+    sum.turn_events_p99 = ioh__hist_quantile(events, 0.99);
+    sum.fd_limit = s->fd_limit;
+    free(events);
+    memcpy(stats, &sum, size < sizeof sum ? size : sizeof sum);
+    stats->size = size;
+    return 0;
+}
+
+int ioh_server_loop_connections(ioh_server *s, uint64_t *connections, int count)
+{
+    for (unsigned i = 0; i < s->hub_count && (int)i < count; i++)
+        connections[i] = get(&s->hubs[i]->loop.count.connections);
+    return (int)s->hub_count;
+}

@@ -1,0 +1,257 @@
+/* The demo host: every part of the public face in one program, which all black-box tests drive.
+ * Here: the WebSocket side, start and stop. The other parts are demo_http.h (the paths),
+ * demo_live.h (chat and statistics) and demo_options.h (the command line).
+ *
+ * Threads: callbacks run on the server's threads; the main thread starts the server, then waits for
+ * a signal and wakes twice a second to post the statistics to those who watch.
+ *
+ *     on_ws_upgrade: which kind -- on_ws_open: join a group -- messages -- on_ws_close: leave
+ *
+ * An /echo WebSocket joins nothing and shares a static `struct work`: it costs no memory here.
+ */
+#include "demo.h"
+#include "demo_http.h"
+#include "demo_live.h"
+#include "demo_options.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#include "demo_html.h"
+
+/* What the connection is to become once its WebSocket is open. Never changed. */
+static struct work echo_work = {.kind = ECHO};
+static struct work chat_work = {.kind = CHAT};
+static struct work live_work = {.kind = LIVE};
+
+/* ---- WebSocket */
+
+/* Whether the client offers the subprotocol, in any of its Sec-WebSocket-Protocol fields
+ * (RFC 6455 4.1: a list parted by commas). */
+static bool offers(ioh_req *req, const char *protocol)
+{
+    struct ioh_str name, value;
+    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++) {
+        if (name.len != 22 || strncasecmp(name.ptr, "Sec-WebSocket-Protocol", 22) != 0)
+            continue;
+        for (const char *from = value.ptr, *end = from + value.len; from < end;) {
+            const char *comma = memchr(from, ',', (size_t)(end - from));
+            const char *next = comma ? comma + 1 : end, *to = comma ? comma : end;
+            while (from < to && (*from == ' ' || *from == '\t'))
+                from++;
+            while (from < to && (to[-1] == ' ' || to[-1] == '\t'))
+                to--;
+            if (str_is((struct ioh_str){from, (size_t)(to - from)}, protocol, strlen(protocol)))
+                return true;
+            from = next;
+        }
+    }
+    return false;
+}
+
+static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state)
+{
+    struct ioh_str path = ioh_req_path(req);
+    struct work *work;
+    (void)state;
+    if (str_is(path, "/echo", 5))
+        work = &echo_work;
+    else if (str_is(path, "/chat", 5))
+        work = &chat_work;
+    else if (str_is(path, "/live", 5))
+        work = &live_work;
+    else
+        return 404;
+    if (work == &echo_work && offers(req, "echo"))
+        accept->protocol = "echo";
+    ioh_conn_set_user(ioh_req_conn(req), work);
+    return 0;
+}
+
+static void on_ws_open(ioh_conn *conn, void *state)
+{
+    struct demo *demo = state;
+    struct work *wanted = ioh_conn_user(conn);
+    if (wanted->kind == ECHO)
+        return;
+    struct work *member = calloc(1, sizeof *member);
+    if (member == NULL) {
+        check(demo, "no memory", ioh_ws_close(conn, 1011, "no memory", 9));
+        return;
+    }
+    member->kind = wanted->kind;
+    member->u.member.id = ioh_conn_get_id(conn);
+    ioh_conn_set_user(conn, member);
+    group_add(member->kind == CHAT ? &demo->chat : &demo->live, member);
+}
+
+static void on_ws_message(ioh_conn *conn, int op, void *data, size_t len, void *state)
+{
+    struct demo *demo = state;
+    const struct work *work = ioh_conn_user(conn);
+    if (work->kind == ECHO)
+        check(demo, "echo", ioh_ws_send(conn, op, data, len));
+    else if (work->kind == CHAT)
+        group_post(demo, &demo->chat, op, data, len);
+}
+
+static void on_ws_close(ioh_conn *conn, int code, const char *reason, size_t len, void *state)
+{
+    struct demo *demo = state;
+    struct work *member = ioh_conn_user(conn);
+    (void)code;
+    (void)reason;
+    (void)len;
+    if (member == &echo_work || member == &chat_work || member == &live_work)
+        return;
+    group_remove(member->kind == CHAT ? &demo->chat : &demo->live, member);
+    ioh_conn_set_user(conn, NULL);
+    free(member);
+}
+
+/* ---- start and stop */
+
+static void on_log(int level, const char *text, void *state)
+{
+    static const char *const names[] = {"error", "warning", "info", "debug"};
+    const struct demo *demo = state;
+    if (demo->verbose || level <= IOH_LOG_WARN)
+        fprintf(stderr, "demo: %s: %s\n", names[level], text);
+}
+
+static ioh_response *text_answer(int status, const char *text)
+{
+    return ioh_response_create(status, text_fields, 2, text, strlen(text));
+}
+
+/* The answers that never change, among them for each path which methods it takes. */
+static bool make_answers(struct demo *demo)
+{
+    static const struct ioh_header page[] = {
+        {"Content-Type", "text/html; charset=utf-8"},
+        {"Cache-Control", "no-cache"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+         "img-src data:; connect-src 'self' ws: wss:"}};
+    demo->page = ioh_response_create(200, page, 4, demo_html, demo_html_len);
+    demo->ping = text_answer(200, "pong");
+    demo->bad = text_answer(400, "bytes=N is missing, or N is not a number\n");
+    demo->missing = text_answer(404, "there is nothing here\n");
+    demo->too_big = text_answer(413, "too big to be given back\n");
+    demo->broken = text_answer(500, "out of memory\n");
+    demo->not_implemented = text_answer(501, "this method is not known here\n");
+    bool made = demo->page && demo->ping && demo->bad && demo->missing && demo->too_big &&
+                demo->broken && demo->not_implemented;
+
+    for (size_t i = 0; i < ROUTES; i++) {
+        char allow[128];
+        size_t len = 0;
+        for (size_t m = 0; m < METHODS; m++)
+            if (routes[i].allowed & methods[m].bit)
+                len += (size_t)sprintf(allow + len, "%s%s", len ? ", " : "", methods[m].name);
+        struct ioh_header field = {"Allow", allow};
+        demo->options[i] = ioh_response_create(204, &field, 1, NULL, 0);
+        demo->refused[i] = ioh_response_create(405, &field, 1, NULL, 0);
+        made = made && demo->options[i] && demo->refused[i];
+    }
+
+    static char pattern[PATTERN_LEN];
+    for (size_t i = 0; i < PATTERN_LEN; i++)
+        pattern[i] = "0123456789abcdef"[i % 16];
+    demo->pattern = ioh_buf_wrap(pattern, PATTERN_LEN, NULL, NULL);
+    return made && demo->pattern != NULL;
+}
+
+static void destroy_answers(struct demo *demo)
+{
+    ioh_response *all[] = {demo->ping,           demo->page,    demo->bad,
+                           demo->missing,        demo->too_big, demo->broken,
+                           demo->not_implemented};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        ioh_response_destroy(all[i]);
+    for (size_t i = 0; i < ROUTES; i++) {
+        ioh_response_destroy(demo->options[i]);
+        ioh_response_destroy(demo->refused[i]);
+    }
+    ioh_buf_unref(demo->pattern);
+}
+
+/* Opens the listeners and starts the threads; 0, or what main() is to end with. */
+static int start(struct demo *demo, struct settings *set)
+{
+    struct ioh_handler handler = IOH_HANDLER_INIT;
+    handler.on_log = on_log;
+    handler.on_drain = on_drain;
+    handler.on_request = on_request;
+    handler.on_body = on_body;
+    handler.on_request_end = on_request_end;
+    handler.on_complete = on_complete;
+    handler.on_ws_upgrade = on_ws_upgrade;
+    handler.on_ws_open = on_ws_open;
+    handler.on_ws_message = on_ws_message;
+    handler.on_ws_close = on_ws_close;
+    /* Room for one whole echo behind a queue at its mark. */
+    uint64_t longest = set->options.ws_max_message;
+    set->options.send_max = (longest > GATHER_MAX ? longest : GATHER_MAX) + (4 << 20);
+
+    int rc = ioh_server_create(&demo->server, &handler, &set->options, demo);
+    if (rc < 0) {
+        const char *why = demo->server ? ioh_server_error(demo->server) : ioh_strerror(rc);
+        fprintf(stderr, "demo: %s\n", why);
+        return rc == IOH_EINVAL ? 2 : 1;
+    }
+    for (int i = 0; i < set->listeners; i++) {
+        rc = ioh_server_listen(demo->server, set->listen[i], NULL);
+        if (rc < 0) {
+            fprintf(stderr, "demo: %s\n", ioh_server_error(demo->server));
+            return 1;
+        }
+    }
+    demo->started_ms = now_ms();
+    rc = ioh_server_start(demo->server);
+    if (rc < 0) {
+        fprintf(stderr, "demo: %s\n", ioh_server_error(demo->server));
+        return 1;
+    }
+    for (int i = 0; i < set->listeners; i++) {
+        char address[128];
+        rc = ioh_server_address(demo->server, i, address, sizeof address);
+        printf("listening %s\n", rc < 0 ? ioh_strerror(rc) : address);
+    }
+    printf("threads %d\n", ioh_server_threads(demo->server) + 1);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings set = parse_command_line(argc, argv);
+    struct demo demo = {.verbose = set.verbose,
+                        .chat.lock = PTHREAD_MUTEX_INITIALIZER,
+                        .live.lock = PTHREAD_MUTEX_INITIALIZER};
+    sigset_t quit; /* blocked before the threads start, so that only sigtimedwait() gets them */
+    sigemptyset(&quit);
+    sigaddset(&quit, SIGINT);
+    sigaddset(&quit, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &quit, NULL);
+
+    int status = 1;
+    if (!make_answers(&demo))
+        fprintf(stderr, "demo: %s\n", ioh_strerror(IOH_ENOMEM));
+    else
+        status = start(&demo, &set);
+    if (status == 0) {
+        const struct timespec half_second = {.tv_nsec = 500 * 1000 * 1000};
+        while (sigtimedwait(&quit, NULL, &half_second) < 0)
+            if (errno == EAGAIN)
+                tick(&demo);
+        int rc = ioh_server_stop(demo.server, set.drain_ms);
+        if (rc < 0 && rc != IOH_ETIMEOUT) { /* that one only says that something was aborted */
+            fprintf(stderr, "demo: stop: %s\n", ioh_strerror(rc));
+            status = 1;
+        }
+    }
+    ioh_server_destroy(demo.server);
+    destroy_answers(&demo);
+    return status;
+}

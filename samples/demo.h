@@ -1,0 +1,131 @@
+/* What all parts of the demo share: its state, and how it answers.
+ *
+ * The build makes a program of every .c file here, so the parts of demo.c are headers.
+ *
+ * What a connection or request is busy with is a `struct work`, kept in its user pointer.
+ */
+#ifndef DEMO_H
+#define DEMO_H
+
+#include <iohandler/iohandler.h>
+
+#include <inttypes.h>
+#include <openssl/evp.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+
+#define GATHER_MAX ((size_t)16 << 20) /* a body that POST / keeps in memory; beyond: 413 */
+#define WS_MAX_DEFAULT ((uint64_t)16 << 20)
+#define MAX_LISTENERS 16
+#define MAX_LOOPS 256     /* loops whose connections are told one by one */
+#define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
+#define ROUTES 8
+
+enum kind { ECHO, CHAT, LIVE, GATHER, UPLOAD, STREAM };
+
+struct work {
+    enum kind kind;
+    union {
+        struct { /* CHAT, LIVE: a member of a group */
+            struct work *next;
+            ioh_conn_id id;
+        } member;
+        struct { /* GATHER */
+            unsigned char *data;
+            size_t len, room;
+            char type[128];
+        } gather;
+        struct { /* UPLOAD */
+            EVP_MD_CTX *md;
+            uint64_t bytes;
+        } upload;
+        struct { /* STREAM */
+            ioh_req *req;
+            uint64_t left;
+        } stream;
+    } u;
+};
+
+/* The WebSockets that get the same messages. The lock is held while a message is posted to all, so
+ * that all get them in the same order. */
+struct group {
+    pthread_mutex_t lock;
+    struct work *members;
+};
+
+struct demo {
+    ioh_server *server;
+    bool verbose;
+    uint64_t started_ms;
+    struct group chat, live;
+    _Atomic uint64_t requests_per_s, messages_per_s; /* written by the main thread */
+    ioh_buf *pattern;
+    ioh_response *ping, *page, *bad, *missing, *too_big, *broken, *not_implemented;
+    ioh_response *options[ROUTES], *refused[ROUTES]; /* per route: 204 and 405 with Allow */
+};
+
+static const struct ioh_header text_fields[] = {{"Content-Type", "text/plain; charset=utf-8"},
+                                                {"X-Content-Type-Options", "nosniff"}};
+static const struct ioh_header json_fields[] = {{"Content-Type", "application/json"},
+                                                {"Cache-Control", "no-store"}};
+
+/* ---- helpers */
+
+static bool str_is(struct ioh_str str, const char *text, size_t len)
+{
+    return str.len == len && memcmp(str.ptr, text, len) == 0;
+}
+
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* Every sending function's answer comes here. A peer that left, or was too slow for its queue, is
+ * everyday life: its callbacks clean up. All else is worth a line. */
+static void check(const struct demo *demo, const char *what, int rc)
+{
+    if (rc >= 0 || (!demo->verbose && (rc == IOH_EGONE || rc == IOH_EFULL || rc == IOH_ESTATE)))
+        return;
+    fprintf(stderr, "demo: %s: %s\n", what, ioh_strerror(rc));
+}
+
+static void answer(struct demo *demo, ioh_req *req, const ioh_response *response)
+{
+    check(demo, "answer", ioh_respond_shared(req, response));
+}
+
+static void release_bytes(void *data, size_t len, void *user)
+{
+    (void)len;
+    (void)user;
+    free(data);
+}
+
+/* Answers 200 with len bytes that came from malloc; they are consumed. */
+static void answer_bytes_take(struct demo *demo, ioh_req *req, const struct ioh_header *fields,
+                              size_t count, void *data, size_t len)
+{
+    if (len == 0) {
+        free(data);
+        check(demo, "answer", ioh_respond(req, 200, fields, count, NULL, 0));
+        return;
+    }
+    ioh_buf *buf = ioh_buf_wrap(data, len, release_bytes, NULL);
+    if (buf == NULL) {
+        free(data);
+        answer(demo, req, demo->broken);
+        return;
+    }
+    check(demo, "answer", ioh_respond_buf(req, 200, fields, count, buf));
+}
+
+#endif

@@ -1,0 +1,376 @@
+/* The HTTP side of the demo: one function per path, then the callbacks that lead to them. Runs on
+ * the server's threads. Owns the `struct work` of a request, from on_request to on_complete.
+ *
+ *     POST /    on_request: GATHER -- on_body: append -- on_request_end: answer
+ *     /upload   on_request: UPLOAD -- on_body: hash   -- on_request_end: answer
+ *     /stream   on_request: STREAM -- data until IOH_QUEUED, on_drain: more, until nothing is left
+ *     others    on_request: answer
+ */
+#ifndef DEMO_HTTP_H
+#define DEMO_HTTP_H
+
+#include "demo.h"
+#include "demo_live.h"
+
+/* ---- HTTP: one function per path */
+
+/* New work for a request, answered with 500 when there is no memory. */
+static struct work *work_begin(struct demo *demo, ioh_req *req, enum kind kind)
+{
+    struct work *work = calloc(1, sizeof *work);
+    if (work == NULL) {
+        answer(demo, req, demo->broken);
+        return NULL;
+    }
+    work->kind = kind;
+    ioh_req_set_user(req, work);
+    return work;
+}
+
+static void gather_begin(struct demo *demo, ioh_req *req)
+{
+    struct work *work = work_begin(demo, req, GATHER);
+    if (work == NULL)
+        return;
+    struct ioh_str type = ioh_req_header(req, "Content-Type");
+    if (type.len > 0 && type.len < sizeof work->u.gather.type)
+        memcpy(work->u.gather.type, type.ptr, type.len);
+    else
+        strcpy(work->u.gather.type, "application/octet-stream");
+    if (ioh_req_content_length(req) > (int64_t)GATHER_MAX) {
+        ioh_respond_close(req);
+        answer(demo, req, demo->too_big);
+    }
+}
+
+static void gather_body(struct demo *demo, ioh_req *req, struct work *work, const void *data,
+                        size_t len)
+{
+    if (len > GATHER_MAX - work->u.gather.len) {
+        ioh_respond_close(req);
+        answer(demo, req, demo->too_big);
+        return;
+    }
+    size_t need = work->u.gather.len + len;
+    if (need > work->u.gather.room) {
+        int64_t announced = ioh_req_content_length(req);
+        size_t room = announced > 0 ? (size_t)announced : need * 2;
+        unsigned char *grown = realloc(work->u.gather.data, room);
+        if (grown == NULL) {
+            answer(demo, req, demo->broken);
+            return;
+        }
+        work->u.gather.data = grown;
+        work->u.gather.room = room;
+    }
+    memcpy(work->u.gather.data + work->u.gather.len, data, len);
+    work->u.gather.len = need;
+}
+
+static void gather_end(struct demo *demo, ioh_req *req, struct work *work)
+{
+    struct ioh_header fields[] = {{"Content-Type", work->u.gather.type},
+                                  {"X-Content-Type-Options", "nosniff"}};
+    unsigned char *data = work->u.gather.data;
+    work->u.gather.data = NULL;
+    answer_bytes_take(demo, req, fields, 2, data, work->u.gather.len);
+}
+
+static void get_page_or_gather(struct demo *demo, ioh_req *req)
+{
+    if (str_is(ioh_req_method(req), "POST", 4))
+        gather_begin(demo, req);
+    else
+        answer(demo, req, demo->page);
+}
+
+static void get_ping(struct demo *demo, ioh_req *req)
+{
+    answer(demo, req, demo->ping);
+}
+
+static void get_echo(struct demo *demo, ioh_req *req)
+{
+    struct ioh_str name, value;
+    size_t len = 0;
+    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++)
+        len += name.len + value.len + 3;
+    char *lines = malloc(len + 1), *at = lines;
+    if (lines == NULL) {
+        answer(demo, req, demo->broken);
+        return;
+    }
+    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++) {
+        at = mempcpy(at, name.ptr, name.len);
+        at = mempcpy(at, ": ", 2);
+        at = mempcpy(at, value.ptr, value.len);
+        *at++ = '\n';
+    }
+    answer_bytes_take(demo, req, text_fields, 2, lines, len);
+}
+
+/* RFC 6265 4.2.1: cookies are parted by "; ". */
+static void get_cookie(struct demo *demo, ioh_req *req)
+{
+    struct ioh_str name, value;
+    size_t room = 1;
+    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++)
+        room += value.len + 1;
+    char *lines = malloc(room), *at = lines;
+    if (lines == NULL) {
+        answer(demo, req, demo->broken);
+        return;
+    }
+    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++) {
+        if (name.len != 6 || strncasecmp(name.ptr, "Cookie", 6) != 0)
+            continue;
+        for (const char *from = value.ptr, *end = from + value.len; from < end;) {
+            const char *semicolon = memchr(from, ';', (size_t)(end - from));
+            const char *to = semicolon ? semicolon : end;
+            while (from < to && *from == ' ')
+                from++;
+            if (from < to) {
+                at = mempcpy(at, from, (size_t)(to - from));
+                *at++ = '\n';
+            }
+            from = to + 1;
+        }
+    }
+    answer_bytes_take(demo, req, text_fields, 2, lines, (size_t)(at - lines));
+}
+
+static void upload_begin(struct demo *demo, ioh_req *req)
+{
+    struct work *work = work_begin(demo, req, UPLOAD);
+    if (work == NULL)
+        return;
+    work->u.upload.md = EVP_MD_CTX_new();
+    if (work->u.upload.md == NULL || EVP_DigestInit_ex(work->u.upload.md, EVP_sha256(), NULL) != 1)
+        answer(demo, req, demo->broken);
+}
+
+static void upload_body(struct demo *demo, ioh_req *req, struct work *work, const void *data,
+                        size_t len)
+{
+    work->u.upload.bytes += len;
+    if (EVP_DigestUpdate(work->u.upload.md, data, len) != 1)
+        answer(demo, req, demo->broken);
+}
+
+static void upload_end(struct demo *demo, ioh_req *req, struct work *work)
+{
+    unsigned char hash[EVP_MAX_MD_SIZE];
+    unsigned hash_len = 0;
+    char json[64 + 2 * EVP_MAX_MD_SIZE];
+    if (EVP_DigestFinal_ex(work->u.upload.md, hash, &hash_len) != 1) {
+        answer(demo, req, demo->broken);
+        return;
+    }
+    int len = sprintf(json, "{\"bytes\":%" PRIu64 ",\"sha256\":\"", work->u.upload.bytes);
+    for (unsigned i = 0; i < hash_len; i++)
+        len += sprintf(json + len, "%02x", hash[i]);
+    len += sprintf(json + len, "\"}\n");
+    check(demo, "upload", ioh_respond(req, 200, json_fields, 2, json, (size_t)len));
+}
+
+/* The value of a parameter of the query; ptr is NULL when there is none. */
+static struct ioh_str query_value(struct ioh_str query, const char *name)
+{
+    size_t name_len = strlen(name);
+    const char *at = query.ptr, *end = at ? at + query.len : at;
+    while (at < end) {
+        const char *amp = memchr(at, '&', (size_t)(end - at));
+        size_t len = (size_t)((amp ? amp : end) - at);
+        if (len > name_len && at[name_len] == '=' && memcmp(at, name, name_len) == 0)
+            return (struct ioh_str){at + name_len + 1, len - name_len - 1};
+        at += len + 1;
+    }
+    return (struct ioh_str){NULL, 0};
+}
+
+/* A decimal number of at most 2^63 - 1: a length that ioh_respond_start() takes. */
+static bool parse_length(struct ioh_str digits, int64_t *number)
+{
+    int64_t value = 0;
+    for (size_t i = 0; i < digits.len; i++) {
+        int digit = digits.ptr[i] - '0';
+        if (digit < 0 || digit > 9 || value > (INT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *number = value;
+    return digits.len > 0;
+}
+
+/* Sends until the queue is full; on_drain goes on. After an error the connection ends, and
+ * on_complete frees the work. */
+static void stream_more(struct demo *demo, struct work *work)
+{
+    ioh_req *req = work->u.stream.req;
+    while (work->u.stream.left > 0) {
+        int rc;
+        if (work->u.stream.left >= PATTERN_LEN) {
+            work->u.stream.left -= PATTERN_LEN;
+            rc = ioh_respond_data_buf(req, ioh_buf_ref(demo->pattern));
+        } else {
+            size_t len = (size_t)work->u.stream.left;
+            work->u.stream.left = 0;
+            rc = ioh_respond_data(req, ioh_buf_data(demo->pattern), len);
+        }
+        if (rc < 0)
+            check(demo, "stream", rc);
+        if (rc < 0 || (rc == IOH_QUEUED && work->u.stream.left > 0))
+            return;
+    }
+    ioh_conn_set_user(ioh_req_conn(req), NULL);
+    check(demo, "stream", ioh_respond_end(req));
+}
+
+static void stream_begin(struct demo *demo, ioh_req *req)
+{
+    struct ioh_str query = ioh_req_query(req);
+    bool chunked = str_is(query_value(query, "chunked"), "1", 1);
+    int64_t bytes;
+    if (!parse_length(query_value(query, "bytes"), &bytes)) {
+        answer(demo, req, demo->bad);
+        return;
+    }
+    struct work *work = work_begin(demo, req, STREAM);
+    if (work == NULL)
+        return;
+    int rc = ioh_respond_start(req, 200, text_fields, 2, chunked ? -1 : bytes);
+    if (rc < 0) {
+        check(demo, "stream", rc);
+        return;
+    }
+    work->u.stream.req = req;
+    work->u.stream.left = str_is(ioh_req_method(req), "HEAD", 4) ? 0 : (uint64_t)bytes;
+    ioh_conn_set_user(ioh_req_conn(req), work);
+    stream_more(demo, work);
+}
+
+static void get_stats(struct demo *demo, ioh_req *req)
+{
+    size_t len;
+    char *json = stats_json(demo, &len);
+    if (json == NULL)
+        answer(demo, req, demo->broken);
+    else
+        answer_bytes_take(demo, req, json_fields, 2, json, len);
+}
+
+/* ---- HTTP: dispatch */
+
+enum method {
+    GET = 1,
+    HEAD = 2,
+    POST = 4,
+    PUT = 8,
+    PATCH = 16,
+    DELETE = 32,
+    OPTIONS = 64,
+    TRACE = 128
+};
+
+static const struct {
+    const char *name;
+    size_t len;
+    unsigned bit;
+} methods[] = {{"GET", 3, GET},         {"HEAD", 4, HEAD},   {"POST", 4, POST},
+               {"PUT", 3, PUT},         {"PATCH", 5, PATCH}, {"DELETE", 6, DELETE},
+               {"OPTIONS", 7, OPTIONS}, {"TRACE", 5, TRACE}};
+
+#define METHODS (sizeof methods / sizeof *methods)
+
+static const struct {
+    const char *path;
+    size_t len;
+    unsigned allowed;
+    void (*run)(struct demo *demo, ioh_req *req); /* OPTIONS never gets here, but for /echo */
+} routes[ROUTES] = {
+    {"/", 1, GET | HEAD | POST | OPTIONS, get_page_or_gather},
+    {"/ping", 5, GET | HEAD | OPTIONS, get_ping},
+    {"/echo", 5, GET | HEAD | POST | PUT | PATCH | DELETE | OPTIONS, get_echo},
+    {"/cookie", 7, GET | HEAD | OPTIONS, get_cookie},
+    {"/upload", 7, POST | PUT | OPTIONS, upload_begin},
+    {"/stream", 7, GET | HEAD | OPTIONS, stream_begin},
+    {"/stats", 6, GET | HEAD | OPTIONS, get_stats},
+    {"*", 1, OPTIONS, NULL},
+};
+
+static void on_request(ioh_req *req, void *state)
+{
+    struct demo *demo = state;
+    struct ioh_str path = ioh_req_path(req), method = ioh_req_method(req);
+
+    /* first what is measured */
+    if (str_is(path, "/ping", 5) && str_is(method, "GET", 3)) {
+        answer(demo, req, demo->ping);
+        return;
+    }
+    unsigned bit = 0;
+    for (size_t i = 0; i < METHODS && bit == 0; i++)
+        if (str_is(method, methods[i].name, methods[i].len))
+            bit = methods[i].bit;
+    if (bit == 0) {
+        answer(demo, req, demo->not_implemented);
+        return;
+    }
+    for (size_t i = 0; i < ROUTES; i++) {
+        if (!str_is(path, routes[i].path, routes[i].len))
+            continue;
+        if (!(routes[i].allowed & bit))
+            answer(demo, req, demo->refused[i]);
+        else if (bit == OPTIONS && routes[i].run != get_echo)
+            answer(demo, req, demo->options[i]);
+        else
+            routes[i].run(demo, req);
+        return;
+    }
+    answer(demo, req, demo->missing);
+}
+
+static void on_body(ioh_req *req, const void *data, size_t len, void *state)
+{
+    struct work *work = ioh_req_user(req);
+    if (work && work->kind == GATHER)
+        gather_body(state, req, work, data, len);
+    else if (work && work->kind == UPLOAD)
+        upload_body(state, req, work, data, len);
+}
+
+static void on_request_end(ioh_req *req, void *state)
+{
+    struct work *work = ioh_req_user(req);
+    if (work && work->kind == GATHER)
+        gather_end(state, req, work);
+    else if (work && work->kind == UPLOAD)
+        upload_end(state, req, work);
+}
+
+static void on_complete(ioh_req *req, int status, uint64_t body_bytes_sent, void *state)
+{
+    struct work *work = ioh_req_user(req);
+    (void)status;
+    (void)body_bytes_sent;
+    (void)state;
+    if (work == NULL)
+        return;
+    if (work->kind == GATHER)
+        free(work->u.gather.data);
+    if (work->kind == UPLOAD)
+        EVP_MD_CTX_free(work->u.upload.md);
+    if (work->kind == STREAM && ioh_conn_user(ioh_req_conn(req)) == work)
+        ioh_conn_set_user(ioh_req_conn(req), NULL); /* broken off: on_drain must not find it */
+    ioh_req_set_user(req, NULL);
+    free(work);
+}
+
+static void on_drain(ioh_conn *conn, void *state)
+{
+    struct work *work = ioh_conn_user(conn);
+    if (work && work->kind == STREAM)
+        stream_more(state, work);
+}
+
+#endif

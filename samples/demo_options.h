@@ -1,0 +1,117 @@
+/* The command line of the demo. A bad one ends the program with 2. */
+#ifndef DEMO_OPTIONS_H
+#define DEMO_OPTIONS_H
+
+#include "demo.h"
+
+#include <getopt.h>
+
+static const char usage[] =
+    "usage: demo [options]\n"
+    "  --listen ADDR           127.0.0.1:8080 (default), [::1]:0, unix:/path; repeatable\n"
+    "  --epoll-threads N       threads that wait for sockets; 0 (default): one a core\n"
+    "  --exec inline           who runs the callbacks\n"
+    "  --head-timeout-ms N     --idle-timeout-ms N   --body-timeout-ms N\n"
+    "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"
+    "  --max-body N            bytes of a request's body (default 1 GiB)\n"
+    "  --ws-max-message N      bytes of a WebSocket message (default 16 MiB)\n"
+    "  --drain-ms N            what a stop waits for work under way (default 5000)\n"
+    "  --verbose               log everything, not only warnings and errors\n";
+
+struct settings {
+    struct ioh_options options;
+    const char *listen[MAX_LISTENERS];
+    int listeners;
+    uint32_t drain_ms;
+    bool verbose;
+};
+
+static uint64_t parse_number(const char *option, const char *text, uint64_t max)
+{
+    int64_t value;
+    if (!parse_length((struct ioh_str){text, strlen(text)}, &value) || (uint64_t)value > max) {
+        fprintf(stderr, "demo: --%s: not a number from 0 to %" PRIu64 ": %s\n", option, max, text);
+        exit(2);
+    }
+    return (uint64_t)value;
+}
+
+static void parse_exec(const char *text, struct ioh_options *options)
+{
+    if (strcmp(text, "inline") != 0) {
+        fprintf(stderr, "demo: --exec: only inline is known, not %s\n", text);
+        exit(2);
+    }
+    options->exec = IOH_EXEC_INLINE;
+}
+
+static struct settings parse_command_line(int argc, char **argv)
+{
+    struct settings set = {.options = IOH_OPTIONS_INIT, .drain_ms = 5000};
+    struct ioh_options *opt = &set.options;
+    const struct {
+        const char *name;
+        uint32_t *number;
+    } numbers[] = {{"epoll-threads", &opt->epoll_threads},
+                   {"head-timeout-ms", &opt->head_timeout_ms},
+                   {"idle-timeout-ms", &opt->idle_timeout_ms},
+                   {"body-timeout-ms", &opt->body_timeout_ms},
+                   {"write-timeout-ms", &opt->write_timeout_ms},
+                   {"close-timeout-ms", &opt->close_timeout_ms},
+                   {"drain-ms", &set.drain_ms}};
+    enum { NUMBERS = sizeof numbers / sizeof *numbers };
+    enum { LISTEN = 'a', EXEC, MAX_BODY, WS_MAX, VERBOSE, HELP, NUMBER };
+    struct option longs[NUMBERS + 7] = {
+        {"listen", 1, NULL, LISTEN},     {"exec", 1, NULL, EXEC},
+        {"max-body", 1, NULL, MAX_BODY}, {"ws-max-message", 1, NULL, WS_MAX},
+        {"verbose", 0, NULL, VERBOSE},   {"help", 0, NULL, HELP}};
+    for (int i = 0; i < NUMBERS; i++)
+        longs[6 + i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
+    opt->max_body_bytes = (uint64_t)1 << 30;
+    opt->ws_max_message = WS_MAX_DEFAULT;
+
+    for (int which, index; (which = getopt_long(argc, argv, "", longs, &index)) != -1;) {
+        switch (which) {
+        case LISTEN:
+            if (set.listeners == MAX_LISTENERS) {
+                fprintf(stderr, "demo: at most %d listeners\n", MAX_LISTENERS);
+                exit(2);
+            }
+            set.listen[set.listeners++] = optarg;
+            break;
+        case EXEC:
+            parse_exec(optarg, opt);
+            break;
+        case MAX_BODY:
+            opt->max_body_bytes = parse_number("max-body", optarg, INT64_MAX);
+            break;
+        case WS_MAX:
+            opt->ws_max_message = parse_number("ws-max-message", optarg, INT64_MAX);
+            break;
+        case VERBOSE:
+            set.verbose = true;
+            break;
+        case HELP:
+            fputs(usage, stdout);
+            exit(0);
+        case NUMBER:
+            *numbers[index - 6].number =
+                (uint32_t)parse_number(longs[index].name, optarg, UINT32_MAX);
+            break;
+        default:
+            fputs(usage, stderr);
+            exit(2);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "demo: what is %s?\n%s", argv[optind], usage);
+        exit(2);
+    }
+    if (set.listeners == 0)
+        set.listen[set.listeners++] = "127.0.0.1:8080";
+    if (opt->ws_max_message == 0)
+        opt->ws_max_message = WS_MAX_DEFAULT;
+    return set;
+}
+
+#endif

@@ -1,0 +1,127 @@
+/* The WebSocket engine against wslay alone: the same bytes, cut where the input says, must make the same
+ * events with the fast path, with the fast path and no cuts, and without it.
+ *
+ *     input: limit(1) cuts(4) bytes from the client
+ *
+ * Zero bytes follow, as many as a frame may have that is waited for: an engine may tell a fault before
+ * the frame is whole, so the lists are compared when none is left waiting.
+ */
+#include <assert.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/ws_engine.h"
+#include "proto/ws_frame.h"
+
+enum { CUTS = 4, PREFIX = 1 + CUTS, FILL = IOH__WS_WAIT_MAX + IOH__WS_HEADER_MAX };
+
+/* Events as bytes, to be compared. */
+struct events {
+    uint8_t *bytes;
+    size_t len, cap;
+};
+
+static void append(struct events *events, const void *data, size_t len)
+{
+    if (events->len + len > events->cap) {
+        events->cap = (events->len + len) * 2;
+        events->bytes = realloc(events->bytes, events->cap);
+        assert(events->bytes);
+    }
+    if (len > 0)
+        memcpy(events->bytes + events->len, data, len);
+    events->len += len;
+}
+
+static void note(struct events *events, const struct ioh__ws_event *event)
+{
+    size_t len = event->kind == IOH__WS_FAULT ? 0 : event->len; /* why is only for the log */
+    append(events, &event->kind, sizeof event->kind);
+    append(events, &event->op, sizeof event->op);
+    append(events, &event->code, sizeof event->code);
+    append(events, &len, sizeof len);
+    append(events, event->data, len);
+}
+
+struct peer {
+    struct ioh__ws_engine engine;
+    struct ioh__ws ws;
+    uint64_t max_message;
+    const uint8_t *bytes;
+    size_t at, end; /* taken, and arrived */
+    struct events events;
+};
+
+/* n more bytes arrive, in memory of exactly the size of what is not taken yet. */
+static void arrive(struct peer *p, size_t n)
+{
+    p->end += n;
+    size_t len = p->end - p->at, off = 0;
+    uint8_t *given = malloc(len > 0 ? len : 1);
+    assert(given);
+    memcpy(given, p->bytes + p->at, len);
+    struct ioh__ws_event event;
+    do {
+        size_t used;
+        ioh__ws_feed(&p->engine, &p->ws, given + off, len - off, p->max_message, &used, &event);
+        assert(used <= len - off);
+        off += used;
+        if (event.kind != IOH__WS_MORE)
+            note(&p->events, &event);
+        assert(!p->ws.ended || !p->ws.loan);
+    } while (event.kind != IOH__WS_MORE);
+    assert(memcmp(given + off, p->bytes + p->at + off, len - off) == 0);
+    p->at += off;
+    free(given);
+}
+
+/* cuts NULL: all at once. */
+static struct events run(const uint8_t *bytes, size_t len, uint64_t max_message,
+                         const uint8_t *cuts, bool no_fast_path)
+{
+    struct peer p = {.max_message = max_message, .bytes = bytes};
+    ioh__ws_engine_init(&p.engine);
+    p.engine.no_fast_path = no_fast_path;
+    for (size_t i = 0; cuts && p.end < len - FILL; i++) {
+        size_t left = len - FILL - p.end;
+        size_t cut = cuts[i % CUTS];
+        cut = cut < 128 ? cut + 1 : (cut - 127) * 32;
+        arrive(&p, cut < left ? cut : left);
+    }
+    arrive(&p, len - p.end);
+    ioh__ws_release(&p.engine, &p.ws);
+    assert(p.engine.lent == 0);
+    ioh__ws_engine_destroy(&p.engine);
+    return p.events;
+}
+
+static void compare(const struct events *a, const struct events *b)
+{
+    if (a->len != b->len || (a->len > 0 && memcmp(a->bytes, b->bytes, a->len) != 0))
+        abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    if (len < PREFIX)
+        return 0;
+    uint64_t max_message = data[0] < 128 ? data[0] : 1ull << (data[0] & 63);
+    const uint8_t *cuts = data + 1;
+    size_t wire_len = len - PREFIX + FILL;
+    uint8_t *wire = calloc(1, wire_len);
+    assert(wire);
+    memcpy(wire, data + PREFIX, len - PREFIX);
+
+    struct events fast = run(wire, wire_len, max_message, cuts, false);
+    struct events whole = run(wire, wire_len, max_message, NULL, false);
+    struct events wslay = run(wire, wire_len, max_message, cuts, true);
+    compare(&fast, &whole);
+    compare(&fast, &wslay);
+    free(fast.bytes);
+    free(whole.bytes);
+    free(wslay.bytes);
+    free(wire);
+    return 0;
+}

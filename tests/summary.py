@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Counts the cases in ctest's results: summary.py RESULTS.xml prints "PASSED FAILED".
+
+A test program runs many cases and says how many: cmocka by its "[  PASSED  ] 3 test(s)" lines, the
+runners by a line "3 passed, 0 failed". A program that says nothing is one case. A program that
+failed without a failed case (it crashed, it took too long) counts as one failed case more.
+"""
+import re
+import sys
+import xml.etree.ElementTree
+
+COUNTS = (
+    (re.compile(r"^\[  PASSED  \] (\d+) test", re.M), re.compile(r"^\[  FAILED  \] (\d+) test", re.M)),
+    (re.compile(r"^(\d+) passed, \d+ failed$", re.M), re.compile(r"^\d+ passed, (\d+) failed$", re.M)),
+)
+
+
+def count(output, ok):
+    """(passed, failed) of one program."""
+    passed = failed = 0
+    for good, bad in COUNTS:
+        passed += sum(map(int, good.findall(output)))
+        failed += sum(map(int, bad.findall(output)))
+    if not ok:
+        failed = max(failed, 1)
+    elif passed + failed == 0:
+        passed = 1
+    return passed, failed
+
+
+def main():
+    passed = failed = 0
+    for test in xml.etree.ElementTree.parse(sys.argv[1]).iter("testcase"):
+        good, bad = count(test.findtext("system-out") or "", test.get("status") == "run")
+        passed += good
+        failed += bad
+    if passed + failed == 0:
+        failed = 1
+    print(passed, failed)
+
+
+main()

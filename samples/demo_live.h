@@ -115,6 +115,11 @@ static char *stats_json(struct demo *demo, size_t *len)
     return text;
 }
 
+static uint64_t per_second(uint64_t count, uint64_t elapsed_ms)
+{
+    return (count * 1000 + elapsed_ms / 2) / elapsed_ms;
+}
+
 /* The rates since the last call, then a sample for everyone who watches. [main thread] */
 static void tick(struct demo *demo)
 {
@@ -126,9 +131,9 @@ static void tick(struct demo *demo)
     uint64_t messages = stats.ws_messages_received + stats.ws_messages_sent;
     if (elapsed > 0) {
         atomic_store_explicit(&demo->requests_per_s,
-                              (stats.requests - last_requests) * 1000 / elapsed,
+                              per_second(stats.requests - last_requests, elapsed),
                               memory_order_relaxed);
-        atomic_store_explicit(&demo->messages_per_s, (messages - last_messages) * 1000 / elapsed,
+        atomic_store_explicit(&demo->messages_per_s, per_second(messages - last_messages, elapsed),
                               memory_order_relaxed);
     }
     last_ms = now;

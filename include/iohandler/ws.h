@@ -17,6 +17,10 @@
 extern "C" {
 #endif
 
+/* 1 if the client offers that subprotocol (RFC 6455 4.1, case-sensitive), else 0: for on_ws_upgrade.
+ * [in a callback] */
+IOH_API int ioh_ws_offers(const ioh_req *req, const char *protocol);
+
 /* Sends one message in one frame; the bytes are copied. All messages that a connection gets in one
  * turn of its thread leave in one write. [in a callback] */
 IOH_API int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len);

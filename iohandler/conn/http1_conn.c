@@ -68,14 +68,71 @@ static void refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
         h->req = blank_req(conn);
     if (!h->req)
         return;
-    if (h->req->answer != IOH__ANSWER_NONE) {
+    h->req->close = true;
+    if (h->req->answer == IOH__ANSWER_STREAMING) {
         /* Too late for a status: the answer under way is cut, the peer sees that it is not whole. */
         ioh__conn_die(conn, IOH__END_LOCAL, true);
         return;
     }
-    ioh__respond_refusal(h->req, fault->status);
+    if (h->req->answer == IOH__ANSWER_NONE)
+        ioh__respond_refusal(h->req, fault->status);
     if (conn->state == IOH__CONN_OPEN)
         h->step = STEP_FINISH;
+}
+
+/* ---- upgrade */
+
+static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
+{
+    static const char head[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
+                               "Connection: Upgrade\r\nSec-WebSocket-Accept: ";
+    static const char protocol[] = "\r\nSec-WebSocket-Protocol: ";
+    ioh_req *req = conn->as.http1.req;
+    struct ioh__mem *mem = &conn->hub->loop.mem;
+    struct ioh__http1_fault fault;
+    struct ioh_str key;
+    char accept_key[IOH__WS_ACCEPT_LEN];
+    const char *name = accept->protocol;
+    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
+        ioh__ws_accept_key(key, accept_key)) {
+        ioh__conn_no_memory(conn);
+        return;
+    }
+    bool ok = ioh__outq_copy(&conn->out, mem, head, sizeof head - 1, false) &&
+              ioh__outq_copy(&conn->out, mem, accept_key, sizeof accept_key, false);
+    if (ok && name)
+        ok = ioh__outq_copy(&conn->out, mem, protocol, sizeof protocol - 1, false) &&
+             ioh__outq_copy(&conn->out, mem, name, strlen(name), false);
+    if (!ok || !ioh__outq_copy(&conn->out, mem, "\r\n\r\n", 4, false)) {
+        ioh__conn_no_memory(conn);
+        return;
+    }
+    free_req(conn);
+    ioh__ws_begin(conn);
+}
+
+static void upgrade_decided(ioh_conn *conn, const struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    ioh_req *req = h->req;
+    const char *protocol = job->accept.protocol;
+    int status = job->result;
+    h->step = STEP_FINISH;
+    if (req->answer == IOH__ANSWER_STREAMING) {
+        ioh__conn_die(conn, IOH__END_LOCAL, true);
+        return;
+    }
+    if (req->answer == IOH__ANSWER_DONE)
+        return;
+    if (status == 0 && protocol && !ioh__ws_protocol_offered(req->base, &req->head, protocol)) {
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
+                     "on_ws_upgrade chose a subprotocol that was not offered: 500 is sent");
+        status = 500;
+    }
+    if (status == 0)
+        accept_websocket(conn, &job->accept);
+    else
+        ioh__respond_refusal(req, status >= 400 && status < 600 ? status : 500);
 }
 
 /* ---- reading the request */
@@ -93,7 +150,10 @@ static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
     conn->as.http1.step = STEP_UPGRADE;
     *job = (struct ioh__job){.kind = IOH__JOB_WS_UPGRADE, .conn = conn, .req = req};
     job->accept.size = sizeof job->accept;
-    return IOH__FEED_JOB;
+    if (handler_of(conn)->on_ws_upgrade)
+        return IOH__FEED_JOB;
+    upgrade_decided(conn, job);
+    return IOH__FEED_MORE;
 }
 
 static bool speaks_websocket(const struct ioh_handler *h)
@@ -326,6 +386,12 @@ static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size
         }
         got = feed_step(conn, data + at, len - at, &n, job);
         at += n;
+        if (got == IOH__FEED_MORE && conn->proto != &ioh__proto_http1) {
+            n = 0;
+            got = conn->proto->feed(conn, data + at, len - at, &n, job);
+            *used = at + n;
+            return got;
+        }
         if (got != IOH__FEED_MORE || conn->state != IOH__CONN_OPEN ||
             before == conn->as.http1.step)
             break;
@@ -334,61 +400,6 @@ static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size
     if (got != IOH__FEED_JOB && conn->state == IOH__CONN_OPEN)
         keep_head(conn);
     return got;
-}
-
-/* ---- upgrade */
-
-static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
-{
-    static const char head[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-                               "Connection: Upgrade\r\nSec-WebSocket-Accept: ";
-    static const char protocol[] = "\r\nSec-WebSocket-Protocol: ";
-    ioh_req *req = conn->as.http1.req;
-    struct ioh__mem *mem = &conn->hub->loop.mem;
-    struct ioh__http1_fault fault;
-    struct ioh_str key;
-    char accept_key[IOH__WS_ACCEPT_LEN];
-    const char *name = accept->protocol;
-    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
-        ioh__ws_accept_key(key, accept_key)) {
-        ioh__conn_no_memory(conn);
-        return;
-    }
-    bool ok = ioh__outq_copy(&conn->out, mem, head, sizeof head - 1, false) &&
-              ioh__outq_copy(&conn->out, mem, accept_key, sizeof accept_key, false);
-    if (ok && name)
-        ok = ioh__outq_copy(&conn->out, mem, protocol, sizeof protocol - 1, false) &&
-             ioh__outq_copy(&conn->out, mem, name, strlen(name), false);
-    if (!ok || !ioh__outq_copy(&conn->out, mem, "\r\n\r\n", 4, false)) {
-        ioh__conn_no_memory(conn);
-        return;
-    }
-    free_req(conn);
-    ioh__ws_begin(conn);
-}
-
-static void upgrade_decided(ioh_conn *conn, const struct ioh__job *job)
-{
-    struct ioh__http1_conn *h = &conn->as.http1;
-    ioh_req *req = h->req;
-    const char *protocol = job->accept.protocol;
-    int status = job->result;
-    h->step = STEP_FINISH;
-    if (req->answer == IOH__ANSWER_STREAMING) {
-        ioh__conn_die(conn, IOH__END_LOCAL, true);
-        return;
-    }
-    if (req->answer == IOH__ANSWER_DONE)
-        return;
-    if (status == 0 && protocol && !ioh__ws_protocol_offered(req->base, &req->head, protocol)) {
-        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
-                     "on_ws_upgrade chose a subprotocol that was not offered: 500 is sent");
-        status = 500;
-    }
-    if (status == 0)
-        accept_websocket(conn, &job->accept);
-    else
-        ioh__respond_refusal(req, status >= 400 && status < 600 ? status : 500);
 }
 
 static void http1_done(ioh_conn *conn, struct ioh__job *job)

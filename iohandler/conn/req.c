@@ -1,8 +1,10 @@
 /* Reading a request (include/iohandler/req.h). Strings point into the request's head. */
 #include <iohandler/error.h>
+#include <iohandler/ws.h>
 #include <string.h>
 
 #include "conn/req.h"
+#include "proto/ws_shake.h"
 
 static struct ioh_str part(const ioh_req *req, size_t offset, size_t len)
 {
@@ -64,6 +66,11 @@ int ioh_req_header_at(const ioh_req *req, size_t index, struct ioh_str *name, st
     *name = part(req, f->name, f->name_len);
     *value = part(req, f->value, f->value_len);
     return 0;
+}
+
+int ioh_ws_offers(const ioh_req *req, const char *protocol)
+{
+    return ioh__ws_protocol_offered(req->base, &req->head, protocol);
 }
 
 int64_t ioh_req_content_length(const ioh_req *req)

@@ -66,7 +66,8 @@ static uint64_t hex(char c)
     return (uint64_t)(is(c, IOH__CH_DIGIT) ? c - '0' : (c | 0x20) - 'a' + 10);
 }
 
-/* RFC 9110 5.6.4: what stands between the quotes, but for '"' and '\'. A tab is one of them. */
+/* What may stand between quotes, behind a backslash or not: in RFC 9110 5.6.4 both are the bytes of a
+ * field value, but for the quote and the backslash themselves. */
 static bool is_quoted(char c)
 {
     return is(c, IOH__CH_VALUE);

@@ -73,8 +73,12 @@
     X(511, "Network Authentication Required")
 
 #define LINE(status, reason) "HTTP/1.1 " #status " " reason "\r\n"
-#define LINE_FITS(status, reason) &&sizeof(LINE(status, reason)) - 1 <= IOH__STATUS_LINE_MAX
-_Static_assert(1 STATUSES(LINE_FITS), "callers give IOH__STATUS_LINE_MAX bytes of room");
+#define LINE_MEMBER(status, reason) char of_##status[sizeof(LINE(status, reason))];
+union longest_line {
+    STATUSES(LINE_MEMBER)
+};
+_Static_assert(sizeof(union longest_line) - 1 <= IOH__STATUS_LINE_MAX,
+               "callers give that much room");
 
 const char *ioh_reason(int status)
 {

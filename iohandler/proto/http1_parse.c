@@ -78,12 +78,11 @@ static void check_request_line_limits(struct parse *s)
 {
     const char *line = skip_empty_lines(s->data, s->end);
     size_t len = (size_t)(s->end - line);
-    if (len <= METHOD_MAX)
-        return;
-    const char *eol = memchr(line, '\n', len);
+    const char *eol = len > 0 ? memchr(line, '\n', len) : NULL;
     if (eol)
         len = (size_t)(eol - line);
-    const char *space = memchr(line, ' ', len <= METHOD_MAX ? len : METHOD_MAX + 1);
+    const char *space =
+        len > 0 ? memchr(line, ' ', len <= METHOD_MAX ? len : METHOD_MAX + 1) : NULL;
     if (!space) {
         if (len > METHOD_MAX)
             refuse_now(s, line + METHOD_MAX, 400, "the method is too long");

@@ -17,7 +17,8 @@ struct ioh__http1_field {
     uint16_t value, value_len;
 };
 
-enum ioh__http1_form { /* RFC 9112 3.2 */
+/* RFC 9112 3.2 */
+enum ioh__http1_form {
     IOH__FORM_ORIGIN,
     IOH__FORM_ABSOLUTE,
     IOH__FORM_ASTERISK,
@@ -63,7 +64,8 @@ enum ioh__http1_result { IOH__HTTP1_MORE, IOH__HTTP1_DONE, IOH__HTTP1_FAULT };
  * DONE: *head is filled. FAULT: *fault is. */
 enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t *scanned,
                                         const struct ioh__http1_limits *limits,
-                                        struct ioh__http1_head *head, struct ioh__http1_fault *fault);
+                                        struct ioh__http1_head *head,
+                                        struct ioh__http1_fault *fault);
 
 /* The first field of that name (any case) from index from on: its index, or -1. */
 int ioh__http1_find(const char *data, const struct ioh__http1_head *head, const char *name,

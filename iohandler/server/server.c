@@ -159,14 +159,23 @@ static void free_hubs(ioh_server *s)
     s->hub_count = 0;
 }
 
-/* The library's threads take no signals: the host's own handlers and sigwait() are not disturbed. */
+/* The library's threads take no signals, so the host's handlers and sigwait() are not disturbed; only
+ * those that a thread brings upon itself, and the profiler's. */
+static void library_signals(sigset_t *set)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS, SIGPROF};
+    sigfillset(set);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(set, own[i]);
+}
+
 static int start_threads(ioh_server *s, unsigned *started)
 {
-    sigset_t all, before;
+    sigset_t blocked, before;
     char name[16];
     int error = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    library_signals(&blocked);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
     for (*started = 0; *started < s->hub_count; ++*started) {
         error = pthread_create(&s->threads[*started], NULL, run_hub, s->hubs[*started]);
         if (error)

@@ -4,6 +4,7 @@
  *
  * Input: two bytes choose the limits, two the cut, the rest is the head.
  */
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,9 +60,9 @@ static void check_fields(const char *data, const struct ioh__http1_head *head)
 /* How often a field is there. */
 static size_t count(const char *data, const struct ioh__http1_head *head, const char *name)
 {
-    size_t n = 0;
-    for (int i = -1; (i = ioh__http1_find(data, head, name, strlen(name), (size_t)(i + 1))) >= 0;)
-        n++;
+    size_t n = 0, from = 0;
+    for (int i; (i = ioh__http1_find(data, head, name, strlen(name), from)) >= 0; n++)
+        from = (size_t)i + 1;
     return n;
 }
 
@@ -119,9 +120,10 @@ static void check_same(const struct outcome *a, const struct outcome *b)
 {
     CHECK(a->result == b->result);
     if (a->result == IOH__HTTP1_DONE) {
-        struct ioh__http1_head head = b->head;
-        head.fields = a->head.fields;
-        CHECK(memcmp(&a->head, &head, sizeof head) == 0);
+        /* all up to content_length, which lies behind a gap */
+        size_t packed = offsetof(struct ioh__http1_head, upgrade_websocket) + sizeof(bool);
+        CHECK(memcmp(&a->head, &b->head, packed) == 0);
+        CHECK(a->head.content_length == b->head.content_length && a->head.count == b->head.count);
         CHECK(memcmp(a->fields, b->fields, a->head.count * sizeof a->fields[0]) == 0);
     } else if (a->result == IOH__HTTP1_FAULT) {
         CHECK(a->fault.status == b->fault.status && a->fault.offset == b->fault.offset);

@@ -244,6 +244,21 @@ static void a_longer_target_is_refused_as_soon_as_it_is_seen(void **state)
     assert_fault(&o, 414, 4 + 64, "the target is too long");
 }
 
+static void a_small_limit_for_targets_goes_before_a_fault_of_the_line(void **state)
+{
+    static const char b[] =
+        "G\x01T /ab HTTP/1.1\r\nHost: a\r\nX: a line to have more bytes\r\n\r\n";
+    struct ioh__http1_limits limits = usual;
+    struct outcome o;
+    (void)state;
+    limits.max_uri = 3;
+    parse_all_ways(b, sizeof b - 1, &limits, &o);
+    assert_fault(&o, 400, 1, "the method is not a token");
+    limits.max_uri = 2;
+    assert_int_equal(parse_all_ways(b, sizeof b - 1, &limits, &o), 7);
+    assert_fault(&o, 414, 6, "the target is too long");
+}
+
 static void a_head_of_the_limit_is_taken_and_a_larger_one_is_not(void **state)
 {
     static const char head[] = "GET / HTTP/1.1\r\nHost: a\r\nX: 12345678\r\n\r\n";
@@ -367,6 +382,7 @@ int main(void)
         cmocka_unit_test(binary_junk_is_refused_without_waiting_for_a_line),
         cmocka_unit_test(a_target_of_the_limit_is_taken),
         cmocka_unit_test(a_longer_target_is_refused_as_soon_as_it_is_seen),
+        cmocka_unit_test(a_small_limit_for_targets_goes_before_a_fault_of_the_line),
         cmocka_unit_test(a_head_of_the_limit_is_taken_and_a_larger_one_is_not),
         cmocka_unit_test(a_head_without_end_is_refused_when_it_has_reached_the_limit),
         cmocka_unit_test(a_bad_line_within_the_limit_goes_before_the_limit),

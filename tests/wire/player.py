@@ -67,8 +67,7 @@ class Player:
         if answer.status == 101:
             if answer.one("Sec-WebSocket-Accept") != casefile.ACCEPT:
                 raise Wrong("Sec-WebSocket-Accept: %s" % answer.one("Sec-WebSocket-Accept"))
-            if answer.one("Upgrade") is None or \
-                    "upgrade" not in (answer.one("Connection") or "").lower():
+            if answer.one("Upgrade") is None or "upgrade" not in answer.connection():
                 raise Wrong("101 without Upgrade and Connection")   # RFC 6455 4.2.2
             self.websocket = True
 

@@ -8,6 +8,7 @@ the RFCs forbid a server. Wrong and Late carry the text for the report.
 import asyncio
 import re
 import socket
+import struct
 import time
 
 
@@ -29,13 +30,15 @@ def connect(address):
     """A blocking connect: on one machine it does not wait. address: "HOST:PORT" or "unix:PATH"."""
     if address.startswith("unix:"):
         sock = socket.socket(socket.AF_UNIX)
+        # settimeout() would make connect() fail while the backlog is full
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 10, 0))
         target = address[5:]
     else:
         host, port = address.rsplit(":", 1)
         sock = socket.socket(socket.AF_INET6 if host.startswith("[") else socket.AF_INET)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(10)
         target = (host.strip("[]"), int(port))
-    sock.settimeout(10)
     try:
         sock.connect(target)
     except OSError:
@@ -113,8 +116,9 @@ class Connection:
             self.deaf = True
 
     def close(self):
-        self.loop.remove_reader(self.sock)
-        self.sock.close()
+        if self.sock.fileno() >= 0:
+            self.loop.remove_reader(self.sock)
+            self.sock.close()
 
     async def need(self, count, until, what):
         """Waits until count bytes are there."""
@@ -166,7 +170,11 @@ class Answer:
         return values[0] if values else None
 
     def closes(self):
-        return "close" in (self.one("Connection") or "").lower()
+        return "close" in self.connection()
+
+    def connection(self):
+        """The words of all Connection fields (RFC 9110 7.6.1)."""
+        return [w.strip().lower() for w in ",".join(self.all("Connection")).split(",")]
 
 
 STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9][0-9]) ([ -~]*)")

@@ -26,29 +26,6 @@ static struct work live_work = {.kind = LIVE};
 
 /* ---- WebSocket */
 
-/* Whether the client offers the subprotocol, in any of its Sec-WebSocket-Protocol fields
- * (RFC 6455 4.1: a list parted by commas). */
-static bool offers(ioh_req *req, const char *protocol)
-{
-    struct ioh_str name, value;
-    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++) {
-        if (name.len != 22 || strncasecmp(name.ptr, "Sec-WebSocket-Protocol", 22) != 0)
-            continue;
-        for (const char *from = value.ptr, *end = from + value.len; from < end;) {
-            const char *comma = memchr(from, ',', (size_t)(end - from));
-            const char *next = comma ? comma + 1 : end, *to = comma ? comma : end;
-            while (from < to && (*from == ' ' || *from == '\t'))
-                from++;
-            while (from < to && (to[-1] == ' ' || to[-1] == '\t'))
-                to--;
-            if (str_is((struct ioh_str){from, (size_t)(to - from)}, protocol, strlen(protocol)))
-                return true;
-            from = next;
-        }
-    }
-    return false;
-}
-
 static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state)
 {
     struct ioh_str path = ioh_req_path(req);
@@ -62,7 +39,7 @@ static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state
         work = &live_work;
     else
         return 404;
-    if (work == &echo_work && offers(req, "echo"))
+    if (work == &echo_work && ioh_ws_offers(req, "echo"))
         accept->protocol = "echo";
     ioh_conn_set_user(ioh_req_conn(req), work);
     return 0;

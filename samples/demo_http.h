@@ -4,7 +4,7 @@
  *     POST /    on_request: GATHER -- on_body: append -- on_request_end: answer
  *     /upload   on_request: UPLOAD -- on_body: hash   -- on_request_end: answer
  *     /stream   on_request: STREAM -- data until IOH_QUEUED, on_drain: more, until nothing is left
- *     others    on_request: answer
+ *     others    on_request: answer; with a short body: on_request_end
  */
 #ifndef DEMO_HTTP_H
 #define DEMO_HTTP_H
@@ -282,21 +282,60 @@ static const struct {
 
 #define METHODS (sizeof methods / sizeof *methods)
 
-static const struct {
+static const struct route {
     const char *path;
     size_t len;
     unsigned allowed;
+    unsigned takes_body; /* methods whose body run() wants to see */
     void (*run)(struct demo *demo, ioh_req *req); /* OPTIONS never gets here, but for /echo */
 } routes[ROUTES] = {
-    {"/", 1, GET | HEAD | POST | OPTIONS, get_page_or_gather},
-    {"/ping", 5, GET | HEAD | OPTIONS, get_ping},
-    {"/echo", 5, GET | HEAD | POST | PUT | PATCH | DELETE | OPTIONS, get_echo},
-    {"/cookie", 7, GET | HEAD | OPTIONS, get_cookie},
-    {"/upload", 7, POST | PUT | OPTIONS, upload_begin},
-    {"/stream", 7, GET | HEAD | OPTIONS, stream_begin},
-    {"/stats", 6, GET | HEAD | OPTIONS, get_stats},
-    {"*", 1, OPTIONS, NULL},
+    {"/", 1, GET | HEAD | POST | OPTIONS, POST, get_page_or_gather},
+    {"/ping", 5, GET | HEAD | OPTIONS, 0, get_ping},
+    {"/echo", 5, GET | HEAD | POST | PUT | PATCH | DELETE | OPTIONS, 0, get_echo},
+    {"/cookie", 7, GET | HEAD | OPTIONS, 0, get_cookie},
+    {"/upload", 7, POST | PUT | OPTIONS, POST | PUT, upload_begin},
+    {"/stream", 7, GET | HEAD | OPTIONS, 0, stream_begin},
+    {"/stats", 6, GET | HEAD | OPTIONS, 0, get_stats},
+    {"*", 1, OPTIONS, 0, NULL},
 };
+
+static unsigned method_bit(struct ioh_str method)
+{
+    for (size_t i = 0; i < METHODS; i++)
+        if (str_is(method, methods[i].name, methods[i].len))
+            return methods[i].bit;
+    return 0;
+}
+
+static const struct route *find_route(struct ioh_str path)
+{
+    for (size_t i = 0; i < ROUTES; i++)
+        if (str_is(path, routes[i].path, routes[i].len))
+            return &routes[i];
+    return NULL;
+}
+
+static void dispatch(struct demo *demo, ioh_req *req, const struct route *route, unsigned method)
+{
+    if (method == 0)
+        answer(demo, req, demo->not_implemented);
+    else if (!route)
+        answer(demo, req, demo->missing);
+    else if (!(route->allowed & method))
+        answer(demo, req, demo->refused[route - routes]);
+    else if (method == OPTIONS && route->run != get_echo)
+        answer(demo, req, demo->options[route - routes]);
+    else
+        route->run(demo, req);
+}
+
+/* A short body that nobody wants is read before the answer, so that a fault in it can still be told.
+ * Who asks first, or has much to send, is answered at once. */
+static bool body_comes_first(ioh_req *req)
+{
+    int64_t len = ioh_req_content_length(req);
+    return len != 0 && len <= SHORT_BODY && !ioh_req_header(req, "Expect").ptr;
+}
 
 static void on_request(ioh_req *req, void *state)
 {
@@ -304,30 +343,14 @@ static void on_request(ioh_req *req, void *state)
     struct ioh_str path = ioh_req_path(req), method = ioh_req_method(req);
 
     /* first what is measured */
-    if (str_is(path, "/ping", 5) && str_is(method, "GET", 3)) {
+    if (str_is(path, "/ping", 5) && str_is(method, "GET", 3) && !ioh_req_content_length(req)) {
         answer(demo, req, demo->ping);
         return;
     }
-    unsigned bit = 0;
-    for (size_t i = 0; i < METHODS && bit == 0; i++)
-        if (str_is(method, methods[i].name, methods[i].len))
-            bit = methods[i].bit;
-    if (bit == 0) {
-        answer(demo, req, demo->not_implemented);
-        return;
-    }
-    for (size_t i = 0; i < ROUTES; i++) {
-        if (!str_is(path, routes[i].path, routes[i].len))
-            continue;
-        if (!(routes[i].allowed & bit))
-            answer(demo, req, demo->refused[i]);
-        else if (bit == OPTIONS && routes[i].run != get_echo)
-            answer(demo, req, demo->options[i]);
-        else
-            routes[i].run(demo, req);
-        return;
-    }
-    answer(demo, req, demo->missing);
+    const struct route *route = find_route(path);
+    unsigned bit = method_bit(method);
+    if ((route && route->takes_body & bit) || !body_comes_first(req))
+        dispatch(demo, req, route, bit);
 }
 
 static void on_body(ioh_req *req, const void *data, size_t len, void *state)
@@ -346,6 +369,8 @@ static void on_request_end(ioh_req *req, void *state)
         gather_end(state, req, work);
     else if (work && work->kind == UPLOAD)
         upload_end(state, req, work);
+    else if (!work)
+        dispatch(state, req, find_route(ioh_req_path(req)), method_bit(ioh_req_method(req)));
 }
 
 static void on_complete(ioh_req *req, int status, uint64_t body_bytes_sent, void *state)

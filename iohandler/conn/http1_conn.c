@@ -169,7 +169,8 @@ static enum ioh__feed begin_request(ioh_conn *conn, const uint8_t *data, struct 
     ioh_req *req = h->req;
     req->base = (const char *)data;
     req->close = !req->head.keep_alive || conn->hub->stopping;
-    req->continue_pending = req->head.expect_continue;
+    req->continue_pending =
+        req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
     h->scanned = 0;
     h->begun = false;
     ioh__count(&conn->hub->loop.count.requests, 1);
@@ -447,7 +448,7 @@ static void http1_stop(ioh_conn *conn)
     if (h->req)
         h->req->close = true;
     else if (!h->begun && conn->in_len == 0)
-        ioh__conn_close(conn, true);
+        ioh__conn_close(conn, false);
 }
 
 static bool http1_gone(ioh_conn *conn, struct ioh__job *job)

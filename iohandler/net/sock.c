@@ -173,7 +173,7 @@ void ioh__sock_listen_close(struct ioh__listen_socket *sock)
 
 int ioh__sock_accept(int listen_fd, bool tcp, struct ioh__peer *peer)
 {
-    union address from;
+    union address from = {.any.sa_family = AF_UNIX};
     socklen_t len = sizeof from;
     memset(peer, 0, sizeof *peer);
     peer->family = AF_UNIX;

@@ -121,6 +121,8 @@ bool ioh__list_has(const char *list, size_t len, const char *token)
 {
     const char *element;
     size_t element_len, token_len = strlen(token);
+    if (len == 0) /* list may be NULL */
+        return false;
     for (const char *p = list; ioh__list_next(&p, list + len, &element, &element_len);) {
         if (ioh__equal_nocase(element, element_len, token, token_len))
             return true;
@@ -134,7 +136,7 @@ bool ioh__list_has(const char *list, size_t len, const char *token)
 static const char *skip_ip_literal(const char *p, const char *end)
 {
     const char *close = memchr(p, ']', (size_t)(end - p));
-    if (!close || close - p < 3)
+    if (!close)
         return NULL;
     p++;
     if (*p == 'v' || *p == 'V') { /* "v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" ) */

@@ -30,7 +30,8 @@ struct parse {
     bool in_fields;            /* the request line is over */
     bool close, keep, upgrade; /* seen in Connection */
     bool websocket;            /* seen in Upgrade */
-    const struct ioh__http1_field *host, *coding, *expect; /* the first of its name */
+    const struct ioh__http1_field *host, *coding; /* the first Transfer-Encoding */
+    const struct ioh__http1_field *expect;        /* the last one */
     bool expect_again;
     uint16_t authority, authority_len; /* of the absolute form */
 };
@@ -78,11 +79,12 @@ static void check_request_line_limits(struct parse *s)
 {
     const char *line = skip_empty_lines(s->data, s->end);
     size_t len = (size_t)(s->end - line);
-    const char *eol = len > 0 ? memchr(line, '\n', len) : NULL;
+    if (len == 0)
+        return;
+    const char *eol = memchr(line, '\n', len);
     if (eol)
         len = (size_t)(eol - line);
-    const char *space =
-        len > 0 ? memchr(line, ' ', len <= METHOD_MAX ? len : METHOD_MAX + 1) : NULL;
+    const char *space = memchr(line, ' ', len <= METHOD_MAX ? len : METHOD_MAX + 1);
     if (!space) {
         if (len > METHOD_MAX)
             refuse_now(s, line + METHOD_MAX, 400, "the method is too long");
@@ -506,6 +508,8 @@ enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t *sc
                                         struct ioh__http1_head *head,
                                         struct ioh__http1_fault *fault)
 {
+    if (len == 0) /* data may be NULL */
+        return IOH__HTTP1_MORE;
     size_t max = limits->max_head < UINT16_MAX ? limits->max_head : UINT16_MAX;
     size_t visible = len < max ? len : max;
     struct ioh__http1_field *fields = head->fields;

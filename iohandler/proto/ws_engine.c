@@ -404,7 +404,6 @@ static void lent_data(struct feed *f, const struct ioh__ws_header *h)
     struct ioh__ws_loan *loan = f->ws->loan;
     if (h->op != OP_CONTINUATION) {
         loan->op = h->op;
-        loan->len = loan->checked = 0;
     }
     loan->fin = h->fin;
     memcpy(loan->key, h->key, sizeof loan->key);

@@ -2,7 +2,7 @@
  *
  * wslay decides the protocol. Its context weighs 9.4 kB, so it is lent: a connection holds one only
  * inside a frame or a fragmented message and gives it back at a message boundary. Whole, unfragmented
- * and valid-looking data, ping and pong frames that lie in the bytes given take a fast path that
+ * and valid-looking data and control frames that lie in the bytes given take a fast path that
  * touches no context; a test proves that both paths make the same events. A short frame that is not
  * whole yet is left where it is (MORE with bytes unused): the caller gives it again with more bytes.
  *
@@ -26,7 +26,7 @@ struct ioh__ws_engine {
     struct ioh__ws_loan *idle;
     size_t idle_count; /* bounded; more are freed */
     size_t lent;
-    bool no_fast_path; /* tests only: everything goes through wslay */
+    bool no_fast_path; /* tests only: everything goes through wslay, byte for byte */
 };
 
 /* One connection's part, zero-filled at the start. */
@@ -62,7 +62,7 @@ void ioh__ws_engine_destroy(struct ioh__ws_engine *engine);
 void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
                   uint64_t max_message, size_t *used, struct ioh__ws_event *event);
 
-/* Gives back what the connection holds; it may be in any state. */
+/* Gives back what the connection holds; it may be in any state. Inside a message that ends it. */
 void ioh__ws_release(struct ioh__ws_engine *engine, struct ioh__ws *ws);
 
 #endif

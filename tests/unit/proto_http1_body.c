@@ -400,6 +400,18 @@ static void trailers_may_be_as_large_as_their_limit(void **state)
     assert_fault(&d, 431, len, "the trailers are too large");
 }
 
+static void no_bytes_are_no_fault(void **state)
+{
+    static struct decoding d;
+    struct ioh_str piece;
+    size_t used = 1;
+    (void)state;
+    begin(&d, true, 0);
+    assert_int_equal(ioh__http1_body_next(&d.body, NULL, 0, 0, &used, &piece, &d.fault),
+                     IOH__BODY_MORE);
+    assert_int_equal(used, 0);
+}
+
 static void a_refused_body_stays_refused(void **state)
 {
     static struct decoding d;
@@ -430,6 +442,7 @@ int main(void)
         cmocka_unit_test(the_line_of_a_chunk_may_be_as_long_as_its_limit),
         cmocka_unit_test(each_chunk_has_a_line_of_its_own),
         cmocka_unit_test(trailers_may_be_as_large_as_their_limit),
+        cmocka_unit_test(no_bytes_are_no_fault),
         cmocka_unit_test(a_refused_body_stays_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -88,6 +88,7 @@ static void hosts_are_told_from_what_is_none(void **state)
         {"a\"b", false},      {"\xc3\xa4", false},  {"[", false},
         {"[]", false},        {"[]:80", false},     {"[::1", false},
         {"[::1]x", false},    {"[::1]:x", false},   {"[a]", false},
+        {"[a:b]", false},     {"[v]", false},       {"[:]", false},
         {"[1.2.3.4]", false}, {"[::g]", false},     {"[::%25eth0]", false},
         {"[v.a]", false},     {"[v1.]", false},     {"[v1a]", false},
         {"[v1.a/b]", false},  {"a[::1]", false},    {"::1", false},

@@ -347,6 +347,9 @@ static void no_bytes_are_no_fault(void **state)
     size_t scanned = 0;
     struct outcome o;
     (void)state;
+    o.head.fields = o.fields;
+    assert_int_equal(ioh__http1_parse(NULL, 0, &scanned, &usual, &o.head, &o.fault),
+                     IOH__HTTP1_MORE);
     parse("", 0, &usual, &scanned, &o);
     assert_int_equal(o.result, IOH__HTTP1_MORE);
     parse("\r\n\r\n\r\n\r\n", 8, &usual, &scanned, &o);

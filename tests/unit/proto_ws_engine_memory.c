@@ -21,6 +21,7 @@ static size_t requests;      /* of the engine's own memory */
 static size_t largest;       /* of them, in bytes */
 static size_t fresh_buffers; /* of them, those that did not grow another */
 static bool init_fails, recv_fails;
+static wslay_event_context_ptr last_context; /* made by the engine */
 
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
@@ -53,7 +54,9 @@ int __wrap_wslay_event_context_server_init(wslay_event_context_ptr *context,
 {
     if (refuse(0) || init_fails)
         return WSLAY_ERR_NOMEM;
-    return __real_wslay_event_context_server_init(context, callbacks, user);
+    int rc = __real_wslay_event_context_server_init(context, callbacks, user);
+    last_context = *context;
+    return rc;
 }
 
 int __wrap_wslay_event_recv(wslay_event_context_ptr context)
@@ -198,6 +201,55 @@ static void contexts_and_small_buffers_are_used_again(void **state)
     assert_int_equal(requests, 0);
     assert_int_equal(engine.idle_count, 1);
     ioh__ws_engine_destroy(&engine);
+}
+
+static void a_context_that_saw_a_fault_or_a_close_is_not_used_again(void **state)
+{
+    (void)state;
+    static const struct {
+        int b0;
+        const char *payload;
+    } ends[] = {{FIN | TEXT, "order"},
+                {FIN | CONT, "\xff"},
+                {FIN | RSV1 | CONT, ""},
+                {FIN | CLOSE, ""},
+                {FIN | CLOSE, "x"}};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        for (int no_fast_path = 0; no_fast_path < 2; no_fast_path++) {
+            struct ioh__ws_engine engine;
+            ioh__ws_engine_init(&engine);
+            engine.no_fast_path = no_fast_path;
+            wire.len = 0;
+            put(&wire, TEXT, "a", 1, 0);
+            put(&wire, ends[i].b0, ends[i].payload, strlen(ends[i].payload), 0);
+            struct client c = connect_client(&engine, &wire);
+            arrive(&c, wire.len);
+            assert_true(c.ws.ended);
+            assert_int_equal(engine.lent, 0);
+            assert_int_equal(engine.idle_count, 0);
+            ioh__ws_engine_destroy(&engine);
+        }
+    }
+}
+
+static void a_lent_context_never_has_anything_to_send(void **state)
+{
+    (void)state;
+    for (int no_fast_path = 0; no_fast_path < 2; no_fast_path++) {
+        struct ioh__ws_engine engine;
+        ioh__ws_engine_init(&engine);
+        engine.no_fast_path = no_fast_path;
+        wire.len = 0;
+        put(&wire, TEXT, "a", 1, 0);
+        put(&wire, FIN | PING, "ping", 4, 0);
+        struct client c = connect_client(&engine, &wire);
+        arrive(&c, wire.len);
+        assert_string_equal(c.log.text, "ping ping\n");
+        assert_non_null(c.ws.loan);
+        assert_int_equal(wslay_event_get_queued_msg_count(last_context), 0);
+        leave(&c);
+        ioh__ws_engine_destroy(&engine);
+    }
 }
 
 static void a_large_buffer_is_not_kept_at_rest(void **state)
@@ -348,6 +400,8 @@ int main(void)
         cmocka_unit_test(an_announced_length_allocates_nothing_until_bytes_arrive),
         cmocka_unit_test(a_message_stays_valid_until_the_next_call_for_its_connection),
         cmocka_unit_test(contexts_and_small_buffers_are_used_again),
+        cmocka_unit_test(a_context_that_saw_a_fault_or_a_close_is_not_used_again),
+        cmocka_unit_test(a_lent_context_never_has_anything_to_send),
         cmocka_unit_test(a_large_buffer_is_not_kept_at_rest),
         cmocka_unit_test(at_most_sixteen_contexts_are_kept_at_rest),
         cmocka_unit_test(a_limit_that_sinks_inside_a_message_counts_for_the_next_frame),

@@ -109,6 +109,25 @@ async def a_stop_is_quick_when_every_websocket_answers(bench):
 
 
 @test
+async def closes_that_cross_end_the_handshake(bench):
+    """RFC 6455 7.1: the server has begun its close when data and a Close arrive in one segment."""
+    with bench.demo("--drain-ms", "8000") as demo:
+        until = bench.until()
+        async with connections(demo.tcp, 5) as conns:
+            for conn in conns:
+                await websocket(conn, until)
+            demo.process.send_signal(signal.SIGINT)
+            for conn in conns:
+                equal((await stream.read_message(conn, until))[0], 8, "Close")
+                await conn.send(casefile.frame(0x81, b"late") + casefile.frame(0x88, b"\x03\xe8"),
+                                until)
+                await ended(conn, until)
+                equal(bytes(conn.data), b"", "what came behind the Close")
+                conn.fin()
+            await stops(demo, 2 * bench.factor)
+
+
+@test
 async def a_stop_lets_a_running_answer_end(bench):
     with bench.demo("--drain-ms", "8000") as demo:
         until = bench.until()

@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import json
 import os
 import signal
 
@@ -98,6 +99,13 @@ async def a_crowd_of_connects_does_not_stop_the_others(bench):
                 await asyncio.gather(*(ping(conn, until) for conn in crowd))
 
 
+async def loop_connections(demo, until):
+    """Open connections of each loop."""
+    async with connections(demo.unix, 1) as (conn,):
+        await conn.send(b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n", until)
+        return json.loads((await stream.read_answer(conn, until)).body)["loop_connections"]
+
+
 @test(only=("2 threads",))
 async def two_thousand_websockets_all_answer_a_ping(bench):
     with bench.demo() as demo:
@@ -109,6 +117,9 @@ async def two_thousand_websockets_all_answer_a_ping(bench):
             share = await cpu_share(demo, 0.5)
             if share > 0.05:
                 raise Wrong("%.0f %% CPU with 2,000 idle WebSockets" % (share * 100))
+            counts = await loop_connections(demo, until)
+            if len(counts) != 2 or max(counts) > 1.1 * min(counts):
+                raise Wrong("the loops hold %s connections" % counts)
             for number, conn in enumerate(conns):
                 await conn.send(casefile.frame(0x89, b"%d" % number), until)
             for number, conn in enumerate(conns):
@@ -138,10 +149,9 @@ async def messages_of_every_size_reach_a_slow_reader_whole(bench):
 async def a_listener_that_reads_nothing_does_not_slow_the_chat(bench):
     with bench.demo() as demo:
         until = bench.until(20)
-        async with connections(demo.tcp, 6) as conns:
-            for conn in conns:
+        async with connections(demo.tcp, 5) as conns, connections(demo.tcp, 1) as (deaf,):
+            for conn in conns + [deaf]:
                 await websocket(conn, until, "/chat")
-            deaf = conns.pop()
             deaf.loop.remove_reader(deaf.sock)
             for number in range(150):
                 text = b"%03d" % number + b"m" * 60000

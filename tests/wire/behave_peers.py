@@ -1,13 +1,14 @@
 """Peers that leave, reset, read nothing or do not leave (see behaviour.py)."""
 
 import asyncio
+import random
 import socket
 import struct
 
 import casefile
 import stream
 from behaviour import (Wrong, connections, cpu_share, descriptors_fall_to, echo, ended, equal,
-                       fresh_ping, ping, test, websocket)
+                       fresh_ping, message, ping, test, websocket)
 
 STREAM = b"GET /stream?bytes=%d HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -72,8 +73,7 @@ async def a_peer_that_leaves_is_noticed_at_once(bench):
 async def a_peer_that_reads_nothing_leaves_the_others_alone(bench):
     with bench.demo() as demo:
         until = bench.until(20)
-        async with connections(demo.tcp, 21) as conns:
-            deaf = conns.pop()
+        async with connections(demo.tcp, 20) as conns, connections(demo.tcp, 1) as (deaf,):
             deaf.loop.remove_reader(deaf.sock)
             for conn in conns:
                 await websocket(conn, until)
@@ -124,7 +124,6 @@ async def a_half_closed_peer_that_reads_nothing_does_not_spin(bench):
             await fresh_ping(demo.tcp, until)
             for conn in conns:
                 reset(conn)
-            conns.clear()
 
 
 @test
@@ -210,3 +209,67 @@ async def the_subprotocol_of_one_peer_is_not_given_to_the_next(bench):
                 answer = await websocket(conn, until, "/echo", b"" if number % 2 else offer)
                 equal(answer.one("Sec-WebSocket-Protocol"), None if number % 2 else "echo",
                       "subprotocol of client %d" % number)
+
+
+@test
+async def nobody_ever_sees_what_is_for_another(bench):
+    """Clients come, send bytes of their own and go, many by a reset, so that descriptor numbers are
+    used again at once."""
+    async def client(demo, number, until):
+        chance = random.Random(number)
+        for turn in range(25):
+            tag = b"<%d %d>" % (number, turn)
+            conn = stream.Connection(demo.tcp)
+            try:
+                await conn.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s"
+                                % (len(tag), tag), until)
+                kind = chance.randrange(3)
+                if kind:
+                    answer = await stream.read_answer(conn, until)
+                    equal(answer.body, tag, "what came to client %d" % number)
+                if kind < 2:
+                    reset(conn)
+            finally:
+                conn.close()
+
+    with bench.demo() as demo:
+        until = bench.until(20)
+        base = demo.descriptors()
+        await asyncio.gather(*(client(demo, number, until) for number in range(60)))
+        await descriptors_fall_to(demo, base, bench.until(3))
+
+
+@test
+async def a_chat_goes_on_while_others_come_and_go(bench):
+    """Messages are posted to peers that leave in that moment."""
+    async def passer_by(demo, until, over):
+        turn = 0
+        while not over.is_set():
+            conn = stream.Connection(demo.tcp)
+            try:
+                await websocket(conn, until, "/chat")
+                await asyncio.sleep(0.001 * (turn % 4))
+                if turn % 2:
+                    reset(conn)
+            finally:
+                conn.close()
+            turn += 1
+
+    with bench.demo() as demo:
+        until = bench.until(20)
+        base = demo.descriptors()
+        over = asyncio.Event()
+        async with connections(demo.tcp, 4) as conns:
+            for conn in conns:
+                await websocket(conn, until, "/chat")
+            passing = [asyncio.ensure_future(passer_by(demo, until, over)) for _ in range(10)]
+            try:
+                for number in range(200):
+                    text = b"%d " % number * 100
+                    await conns[number % 4].send(casefile.frame(0x81, text), until)
+                    for conn in conns:
+                        await message(conn, until, 1, text)
+            finally:
+                over.set()
+                await asyncio.gather(*passing)
+        await descriptors_fall_to(demo, base, bench.until(3))

@@ -1,14 +1,19 @@
-/* Holds many WebSockets open: `hold PORT PATH CONNS`.
+/* Holds many WebSockets open: `load ws-idle PORT PATH CONNS`.
  *
  * They come from 127.0.0.2 to 127.0.0.9, because one source address has only some 28,000 ports. Prints
  * `open N`; then, for each line `ping` on the input, sends a ping with its own payload on each and prints
  * `pongs N`, the number that were answered rightly; at the end of the input `still open N`. Exit status 1
  * unless all three counts are CONNS.
  */
-#include "net.h"
+#include "load.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #define FIRST_SOURCE 0x7f000002u
 #define SOURCES 8
@@ -107,8 +112,6 @@ static int ping_all(struct held *all, int n, int ep)
     uint64_t end = load_now() + PONG_WAIT;
     while (pongs < n && load_now() < end) {
         int k = epoll_wait(ep, events, 512, 1000);
-        if (k == 0)
-            break; /* silent for a second: nothing more will come */
         for (int i = 0; i < k; i++) {
             struct held *h = events[i].data.ptr;
             bool had = h->answered == h->asked;
@@ -134,19 +137,13 @@ static int count_alive(struct held *all, int n)
     return alive;
 }
 
-int main(int argc, char **argv)
+int load_idle(uint16_t port, const char *path, int conns)
 {
-    int conns = argc == 4 ? atoi(argv[3]) : 0;
-    if (conns < 1) {
-        fputs("usage: hold PORT PATH CONNS\n", stderr);
-        return 2;
-    }
-    load_raise_descriptor_limit();
     struct held *all = calloc((size_t)conns, sizeof *all);
     int ep = epoll_create1(EPOLL_CLOEXEC);
     if (!all || ep < 0)
         load_fail("no room for %d connections", conns);
-    int n = open_all(all, conns, (uint16_t)atoi(argv[1]), argv[2], ep);
+    int n = open_all(all, conns, port, path, ep);
     bool good = n == conns;
     printf("open %d\n", n);
     fflush(stdout);

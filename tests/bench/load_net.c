@@ -1,7 +1,6 @@
-/* What the two load programs share: clock, sockets, the WebSocket handshake, frames. It is set-up: it may
- * block, and it is not part of what is measured. One thread. */
-#ifndef BENCH_NET_H
-#define BENCH_NET_H
+/* Sockets, clock and handshake of the load tool. Everything here is set-up: it may block, and it is not
+ * part of what is measured. */
+#include "load.h"
 
 #include "accept.h"
 
@@ -9,21 +8,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S 1000000000ull
-
-enum { OP_TEXT = 1, OP_BINARY = 2, OP_PING = 9, OP_PONG = 10 };
-
-/* Monotonic, ns. */
-static inline uint64_t load_now(void)
+uint64_t load_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -31,7 +23,7 @@ static inline uint64_t load_now(void)
 }
 
 /* xorshift: the payload only has to differ from message to message, and be the same in each run. */
-static inline uint64_t load_random(void)
+uint64_t load_random(void)
 {
     static uint64_t x = 0x9e3779b97f4a7c15u;
     x ^= x << 13;
@@ -40,9 +32,7 @@ static inline uint64_t load_random(void)
     return x;
 }
 
-/* Prints the message and exits with 1. */
-__attribute__((noreturn, format(printf, 1, 2))) static inline void load_fail(const char *format,
-                                                                             ...)
+void load_fail(const char *format, ...)
 {
     va_list ap;
     va_start(ap, format);
@@ -53,19 +43,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static inline void load_fail(con
     exit(1);
 }
 
-/* Connections need descriptors: as many as we may have. */
-static inline void load_raise_descriptor_limit(void)
-{
-    struct rlimit lim;
-    if (getrlimit(RLIMIT_NOFILE, &lim))
-        return;
-    lim.rlim_cur = lim.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &lim);
-}
-
-/* A connected blocking socket whose calls give up after five seconds, or -1 with errno. from is the
- * source address in host order, 0 for any. */
-static inline int load_connect(uint16_t port, uint32_t from)
+int load_connect(uint16_t port, uint32_t from)
 {
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port)}, src = to;
     struct timeval patience = {5, 0};
@@ -88,8 +66,7 @@ static inline int load_connect(uint16_t port, uint32_t from)
     return fd;
 }
 
-/* Sends all of it; false when the socket is broken or stuck. */
-static inline bool load_send(int fd, const void *data, size_t len)
+bool load_send(int fd, const void *data, size_t len)
 {
     const char *p = data;
     while (len > 0) {
@@ -102,8 +79,7 @@ static inline bool load_send(int fd, const void *data, size_t len)
     return true;
 }
 
-/* Upgrades fd and checks the answer. */
-static inline bool load_shake(int fd, uint16_t port, const char *path)
+bool load_shake(int fd, uint16_t port, const char *path)
 {
     char key[25], sum[ACCEPT_SIZE], head[2048];
     uint64_t nonce[2] = {load_random(), load_random()};
@@ -139,9 +115,7 @@ static inline bool load_shake(int fd, uint16_t port, const char *path)
     return strncmp(value, sum, ACCEPT_SIZE - 1) == 0;
 }
 
-/* Writes the header of a final, unfragmented frame (RFC 6455 5.2), with key when it is not NULL, in
- * the shortest form; answers its length, at most 14. */
-static inline size_t load_header(uint8_t *out, int opcode, size_t len, const uint8_t *key)
+size_t load_header(uint8_t *out, int opcode, size_t len, const uint8_t *key)
 {
     size_t n = 2, ext = len < 126 ? 0 : len < 65536 ? 2 : 8;
     out[0] = (uint8_t)(0x80 | opcode);
@@ -154,5 +128,3 @@ static inline size_t load_header(uint8_t *out, int opcode, size_t len, const uin
     }
     return n;
 }
-
-#endif

@@ -21,7 +21,7 @@
 #include <time.h>
 
 #define GATHER_MAX ((size_t)16 << 20) /* a body that POST / keeps in memory; beyond: 413 */
-#define SHORT_BODY 65536             /* read to its end although nobody wants it */
+#define SHORT_BODY 16384             /* read to its end although nobody wants it */
 #define WS_MAX_DEFAULT ((uint64_t)16 << 20)
 #define MAX_LISTENERS 16
 #define MAX_LOOPS 256     /* loops whose connections are told one by one */

@@ -112,10 +112,8 @@ void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *a)
             pause_accepting(hub, errno);
             return;
         }
-        if (errno == EINVAL) { /* the server stops: the socket has been shut down */
-            ioh__loop_unwatch(&hub->loop, &a->chan);
+        if (errno == EINVAL) /* the server stops: the socket has been shut down */
             return;
-        }
         /* Else the connection broke while it waited (ECONNABORTED, network errors): the next one. */
     }
 }

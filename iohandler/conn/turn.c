@@ -140,7 +140,10 @@ static void handle_event(struct ioh__hub *hub, struct ioh__chan *chan, uint32_t 
         conn_event(hub, conn_of(chan), events);
         break;
     case IOH__CHAN_LISTENER:
-        ioh__accept_some(hub, ioh__container(chan, struct ioh__acceptor, chan));
+        if (events & EPOLLHUP) /* shut down: the server is about to say stop */
+            ioh__loop_unwatch(&hub->loop, chan);
+        else
+            ioh__accept_some(hub, ioh__container(chan, struct ioh__acceptor, chan));
         break;
     case IOH__CHAN_MAILBOX:
         ioh__mailbox_clear(&hub->loop.mailbox);

@@ -37,7 +37,7 @@ static void fill_defaults(struct ioh_options *o)
     if (o->epoll_threads == 0)
         o->epoll_threads = ioh__cpu_count() < IOH__MAX_LOOPS ? ioh__cpu_count() : IOH__MAX_LOOPS;
     set_default32(&o->max_head_bytes, 16384);
-    set_default32(&o->max_uri_bytes, 8192);
+    set_default32(&o->max_uri_bytes, o->max_head_bytes < 8192 ? o->max_head_bytes : 8192);
     set_default32(&o->max_headers, 100);
     set_default64(&o->max_body_bytes, 64u << 20);
     set_default32(&o->head_timeout_ms, 10000);
@@ -49,13 +49,22 @@ static void fill_defaults(struct ioh_options *o)
     set_default64(&o->ws_max_message, 16u << 20);
     set_default64(&o->send_high, 256u << 10);
     set_default64(&o->send_low, o->send_high / 4);
-    set_default64(&o->send_max, 16u << 20);
+    set_default64(&o->send_max, o->send_high > 16u << 20 ? o->send_high : 16u << 20);
 }
 
 struct bound {
     const char *name;
     uint64_t value, least, most;
 };
+
+static int check_choice(const char *name, int32_t value, int32_t least, int32_t most, char *error)
+{
+    if (value >= least && value <= most)
+        return 0;
+    snprintf(error, IOH__ERROR_TEXT, "options.%s: %d is not between %d and %d", name, (int)value,
+             (int)least, (int)most);
+    return IOH_EINVAL;
+}
 
 /* Answers the first option that is out of its bounds. */
 static const struct bound *out_of_bounds(const struct bound *bounds, size_t count)
@@ -69,8 +78,6 @@ static const struct bound *out_of_bounds(const struct bound *bounds, size_t coun
 static int check(const struct ioh_options *o, char *error)
 {
     const struct bound bounds[] = {
-        {"type", (uint64_t)o->type, IOH_EPOLL, IOH_EPOLL},
-        {"exec", (uint64_t)o->exec, IOH_EXEC_INLINE, IOH_EXEC_INLINE},
         {"epoll_threads", o->epoll_threads, 1, IOH__MAX_LOOPS},
         {"max_head_bytes", o->max_head_bytes, 64, 65535},
         {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},
@@ -80,8 +87,11 @@ static int check(const struct ioh_options *o, char *error)
         {"keep_fd_limit", o->keep_fd_limit, 0, 1},
     };
     const struct bound *bad = out_of_bounds(bounds, sizeof bounds / sizeof *bounds);
-    if (!bad)
-        return 0;
+    int rc = check_choice("type", o->type, IOH_EPOLL, IOH_EPOLL, error);
+    if (rc == 0)
+        rc = check_choice("exec", o->exec, IOH_EXEC_INLINE, IOH_EXEC_INLINE, error);
+    if (rc || !bad)
+        return rc;
     snprintf(error, IOH__ERROR_TEXT, "options.%s: %llu is not between %llu and %llu", bad->name,
              (unsigned long long)bad->value, (unsigned long long)bad->least,
              (unsigned long long)bad->most);

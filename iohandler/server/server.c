@@ -14,7 +14,7 @@
 #include "conn/turn.h"
 
 static_assert(offsetof(struct ioh_handler, on_thread_start) == sizeof(size_t), "version 1");
-#define HANDLER_VERSION_1 offsetof(struct ioh_handler, on_ws_close)
+#define HANDLER_VERSION_1 (offsetof(struct ioh_handler, on_ws_close) + sizeof(void (*)(void)))
 #define LISTEN_VERSION_1 (offsetof(struct ioh_listen_options, unix_mode) + sizeof(uint32_t))
 
 static enum ioh__server_state phase_of(const ioh_server *s)
@@ -38,7 +38,7 @@ int ioh_server_create(ioh_server **server, const struct ioh_handler *handler,
     *server = NULL;
     if (!handler)
         return IOH_EINVAL;
-    if (handler->size <= HANDLER_VERSION_1)
+    if (handler->size < HANDLER_VERSION_1)
         return IOH_EVERSION;
     ioh_server *s = calloc(1, sizeof *s);
     if (!s)
@@ -253,8 +253,11 @@ int ioh_server_start(ioh_server *s)
         return rc;
     }
     s->stops = stops;
+    /* From the first thread on there are connections, and ids that others may post to. */
+    atomic_store_explicit(&s->phase, IOH__SERVER_RUNNING, memory_order_release);
     int error = start_threads(s, &started);
     if (error) {
+        atomic_store_explicit(&s->phase, IOH__SERVER_CREATED, memory_order_release);
         for (unsigned i = started; i < s->hub_count; i++)
             free(stops[i]);
         end_threads(s, stops, started);
@@ -264,7 +267,6 @@ int ioh_server_start(ioh_server *s)
         return failed(s, IOH_ESYS, "a thread cannot be made", error);
     }
     wait_until_running(s, started);
-    atomic_store_explicit(&s->phase, IOH__SERVER_RUNNING, memory_order_release);
     return 0;
 }
 

@@ -45,7 +45,7 @@ static inline int client_socket(const char *address)
         return -1;
     }
     struct sockaddr_in in = {.sin_family = AF_INET};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 8192;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), small = 65536;
     in.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);

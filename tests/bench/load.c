@@ -290,7 +290,8 @@ static int measure(const struct plan *p, struct conn *conns, double seconds, int
     uint64_t ns = load_now() - start, max = hist_max;
     double p50 = hist_us(0.5), p99 = hist_us(0.99);
     own = own_ns() - own;
-    server = process_ns(pid) - server;
+    uint64_t server_end = process_ns(pid);
+    server = server_end > server ? server_end - server : 0; /* it may have died */
 
     /* Nobody may be forgotten: each connection must have got an answer, be it late on a busy machine. */
     uint64_t forgotten, end = load_now() + PATIENCE_NS;

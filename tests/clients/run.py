@@ -3,9 +3,9 @@
 
     run.py [--build build/release] [--only TEXT] [--demo-args '...'] [--jobs N]
 
-A line for each test, then "N passed, N failed"; exit code 0 only if none failed. A client that is not
-installed is a failure: tests/run installs them all. Options, configurations and the demo's process
-are those of ../wire.
+A line for each test, then "N passed, N failed"; exit code 0 only if none failed. A client that is
+not installed is a failure: tests/run installs them all. Options, configurations and the demo's
+process are those of ../wire.
 """
 
 import os

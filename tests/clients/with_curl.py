@@ -25,10 +25,10 @@ def curl(run, *args, data=None):
     """(standard output, standard error); a failed curl is Wrong."""
     done = subprocess.run(["curl", "-q", "-sS", "--noproxy", "*", "--max-time", "60", *args],
                           input=data, capture_output=True, timeout=90 * run.factor, check=False)
+    log = done.stderr.decode(errors="replace")
     if done.returncode:
-        raise Wrong("curl %s ended with %d: %s"
-                    % (" ".join(args), done.returncode, done.stderr.decode(errors="replace")[-600:]))
-    return done.stdout, done.stderr.decode(errors="replace")
+        raise Wrong("curl %s ended with %d: %s" % (" ".join(args), done.returncode, log[-600:]))
+    return done.stdout, log
 
 
 @test
@@ -103,9 +103,8 @@ def curl_is_not_asked_to_upload_to_nowhere(run):
 
 @test
 def curl_uses_one_connection_for_many_requests(run):
-    out, log = curl(run, "-v", *(run.origin + path for path in
-                                 ("/ping", "/stream?bytes=5", "/stream?bytes=5&chunked=1", "/missing",
-                                  "/ping")))
+    paths = ("/ping", "/stream?bytes=5", "/stream?bytes=5&chunked=1", "/missing", "/ping")
+    out, log = curl(run, "-v", *(run.origin + path for path in paths))
     has(out, b"pong0123401234", "bodies")
     equal(log.count("Re-using existing connection"), 4, "connections used again")
 
@@ -146,7 +145,8 @@ def curl_uses_the_unix_socket(run):
 
 @test
 def curl_runs_fifty_requests_at_once(run):
-    out, _ = curl(run, "-f", "-Z", "--parallel-max", "50", run.origin + "/stream?bytes=100000&n=[1-50]")
+    out, _ = curl(run, "-f", "-Z", "--parallel-max", "50",
+                  run.origin + "/stream?bytes=100000&n=[1-50]")
     equal(len(out), 50 * 100000, "bytes")
 
 

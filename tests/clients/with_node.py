@@ -45,4 +45,5 @@ def as_test(name):
 
 
 with open(PROGRAM, encoding="utf-8") as source:
-    TESTS = [as_test(name) for name in re.findall(r"^    async ([a-z0-9_]+)\(\)", source.read(), re.M)]
+    NAMES = re.findall(r"^    async ([a-z0-9_]+)\(\)", source.read(), re.M)
+TESTS = [as_test(name) for name in NAMES]

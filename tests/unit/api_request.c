@@ -109,7 +109,8 @@ static void content_length_is_minus_one_when_chunked(void **state)
     h->on.on_request_end = tell_length;
     host_start(h);
     struct client *c = client_open(h);
-    client_send(c, "PUT / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n");
+    client_send(
+        c, "PUT / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n");
     assert_int_equal(client_answer(c), 200);
     assert_body(c, "-1 1.1");
     client_send(c, "PUT / HTTP/1.0\r\nContent-Length: 2\r\n\r\nab");
@@ -224,7 +225,8 @@ static void request_strings_stay_valid_until_on_complete(void **state)
     c = client_open(h);
     for (int i = 0; i < 4; i++)
         others[i] = client_open(h);
-    client_send(c, "POST /kept/until/complete?and=this HTTP/1.1\r\nHost: t\r\nContent-Length: 40\r\n");
+    client_send(c,
+                "POST /kept/until/complete?and=this HTTP/1.1\r\nHost: t\r\nContent-Length: 40\r\n");
     for (int i = 0; i < KEPT_FIELDS; i++) {
         snprintf(field, sizeof field, "X-Field-%d: the value of field %d\r\n", i, i);
         client_send(c, field);

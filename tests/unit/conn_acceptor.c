@@ -1,7 +1,7 @@
 /* Accepting: what runs out, what breaks, who gets whom. Whole servers, with system calls that fail in the
  * server's own threads when told.
  */
-#include "live_server.h"
+#include "support/live_server.h"
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -205,6 +205,14 @@ static void every_loop_pauses_for_itself_and_goes_on(void **state)
     stop_server();
 }
 
+/* valgrind accepts and closes what is above its own limit. */
+static void skip_under_valgrind(void)
+{
+    const char *preload = getenv("LD_PRELOAD");
+    if (preload && strstr(preload, "vgpreload"))
+        skip();
+}
+
 /* No wrapped call here: the process really has no descriptor left. */
 static void without_a_free_descriptor_the_client_waits_and_is_served_later(void **state)
 {
@@ -212,6 +220,7 @@ static void without_a_free_descriptor_the_client_waits_and_is_served_later(void 
     struct rlimit before, none;
     struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval most = {.tv_sec = DEADLINE_MS / 1000};
+    skip_under_valgrind();
     start_server("127.0.0.1:0", 1);
     to.sin_port = htons((uint16_t)atoi(strrchr(live.address, ':') + 1));
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -364,32 +373,44 @@ static void a_connection_without_memory_is_closed_and_logged(void **state)
     }
 }
 
-/* The first loop to accept has none yet and keeps it; the next one goes to another loop by mail. */
+/* Connects with one request for memory that fails; true: the connection was closed for it. */
+static bool connect_in_vain(void)
+{
+    char byte;
+    memory_failures = 1;
+    int fd = connect_client();
+    say_text(fd, "GET /ping HTTP/1.1\r\nHost: a\r\n\r\n");
+    bool lost = hear(fd, &byte, 1) == 0;
+    memory_failures = 0;
+    close(fd);
+    wait_until(get_stats().connections == 1);
+    return lost;
+}
+
+/* One loop has a connection and the other none: when the first accepts, the second gets it by mail. Which
+ * one accepts is the kernel's choice, so either is given the first part, a few times. */
 static void a_connection_that_cannot_be_handed_over_is_closed_and_forgotten(void **state)
 {
     (void)state;
-    char byte;
-    int fds[3], lost = 0;
+    int fds[2];
+    bool lost = false;
     start_server("127.0.0.1:0", 2);
-    for (int i = 0; i < 2; i++) {
-        fds[i] = connect_client();
-        ping(fds[i]);
-    }
-    /* Both loops have what they need; only a message is allocated from now on, if one is. */
     poor_size = 1;
-    for (int i = 0; i < 20 && !lost; i++) {
-        memory_failures = 1;
-        int fd = connect_client();
-        say_text(fd, "GET /ping HTTP/1.1\r\nHost: a\r\n\r\n");
-        lost = hear(fd, &byte, 1) == 0;
-        memory_failures = 0;
-        close(fd);
-        wait_until(get_stats().connections == 2);
+    for (int round = 0; round < 20 && !lost; round++) {
+        for (int i = 0; i < 2; i++) { /* one for each loop, which then has all that it needs */
+            fds[i] = connect_client();
+            ping(fds[i]);
+        }
+        close(fds[round % 2]);
+        wait_until(get_stats().connections == 1);
+        for (int i = 0; i < 5 && !lost; i++)
+            lost = connect_in_vain();
+        ping(fds[!(round % 2)]);
+        close(fds[!(round % 2)]);
+        wait_until(get_stats().connections == 0);
     }
-    for (int i = 0; i < 2; i++) {
-        ping(fds[i]);
-        close(fds[i]);
-    }
+    assert_true(lost);
+    assert_int_equal(live.records, get_stats().accepted); /* it never got so far */
     ping_anew();
     stop_server();
 }
@@ -445,11 +466,16 @@ static void count_run(ioh_conn *conn, void *user)
     slow.ran++;
 }
 
+static void count_gone(void *user)
+{
+    count_run(NULL, user);
+}
+
 static void slow_request(ioh_req *req, void *state)
 {
     ioh_conn *conn = ioh_req_conn(req);
     slow.run_on_answer =
-        ioh_run_on(ioh_conn_server(conn), ioh_conn_get_id(conn), count_run, NULL, NULL);
+        ioh_run_on(ioh_conn_server(conn), ioh_conn_get_id(conn), count_run, NULL, count_gone);
     host_request(req, state);
 }
 

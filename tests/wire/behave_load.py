@@ -243,7 +243,8 @@ async def out_of_descriptors_the_server_waits_without_spinning(bench):
                 conn.close()
             for conn in conns:
                 if conn not in served:
-                    equal((await stream.read_answer(conn, until)).status, 200, "a client that waited")
+                    answer = await stream.read_answer(conn, until)
+                    equal(answer.status, 200, "status for a client that waited")
                     conn.fin()
                     conn.close()
             conns.clear()

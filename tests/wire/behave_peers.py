@@ -38,7 +38,7 @@ async def five_hundred_resets_leave_no_descriptor(bench):
             conn = stream.Connection(demo.tcp)
             kind = at % 5
             if kind == 1:
-                await conn.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nhe", until)
+                await conn.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nhe", until)
             elif kind == 2:
                 await conn.send(STREAM % 20000000, until)
                 await conn.need(1000, until, "a stream")
@@ -108,6 +108,30 @@ async def a_peer_that_reads_late_gets_the_whole_stream(bench):
 
 
 @test
+async def the_last_answer_is_whole_although_more_requests_come(bench):
+    """RFC 9112 9.6: bytes that nobody reads must not turn the close into a reset that eats it."""
+    last = (b"GET /stream?bytes=3000000 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+            b"POST /nohandler HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n",
+            b"BROKEN\r\n\r\n")
+    more = b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n" * 100
+    with bench.demo() as demo:
+        until = bench.until()
+        for request, status, size in zip(last, (200, 404, 400), (3000000, 0, 0)):
+            async with connections(demo.tcp, 1) as (conn,):
+                conn.loop.remove_reader(conn.sock)
+                await conn.send(request, until)
+                for _ in range(10):
+                    await conn.send(more, until)
+                    await asyncio.sleep(0.02)
+                conn.loop.add_reader(conn.sock, conn._readable)
+                answer = await stream.read_answer(conn, until)
+                equal(answer.status, status, "status")
+                equal(len(answer.body) >= size, True, "a whole body")
+                await ended(conn, until)
+                equal(bytes(conn.data), b"", "what came behind the last answer")
+
+
+@test
 async def a_half_closed_peer_that_reads_nothing_does_not_spin(bench):
     """Its end of stream stays readable while the answer waits."""
     with bench.demo() as demo:
@@ -139,6 +163,28 @@ async def a_peer_that_reads_nothing_is_ended_at_the_write_deadline(bench):
             await descriptors_fall_to(demo, base, bench.until(2))
             await fresh_ping(demo.tcp, until)
             reset(deaf)
+
+
+@test
+async def a_peer_that_stops_reading_is_ended_at_the_write_deadline(bench):
+    """What it has read does not buy it more than the deadline once again."""
+    with bench.demo("--write-timeout-ms", "700") as demo:
+        until = bench.until()
+        base = demo.descriptors()
+        async with connections(demo.tcp, 1) as (conn,):
+            conn.loop.remove_reader(conn.sock)
+            await conn.send(STREAM % 100000000, until)
+            for _ in range(5):
+                await asyncio.sleep(0.1)
+                left = 2000000
+                try:
+                    while left > 0:
+                        left -= len(conn.sock.recv(left))
+                except BlockingIOError:
+                    pass
+            equal(demo.descriptors(), base + 1, "descriptors while it reads")
+            await descriptors_fall_to(demo, base, bench.until(2))
+            reset(conn)
 
 
 @test

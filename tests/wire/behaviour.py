@@ -1,8 +1,8 @@
 """The wire tests that need code: many clients, slow clients, signals, descriptors, start and stop.
 
-A test is an async function marked with @test in one of the behave_*.py files. It gets a Bench, starts
-its own demo with bench.demo(), and raises Wrong when something is not as it should be; a demo that does
-not stop with code 0, or in which a sanitizer found something, fails the test too.
+A test is an async function marked with @test in one of the behave_*.py files. It gets a Bench,
+starts its own demo with bench.demo(), and raises Wrong when something is not as it should be; a
+demo that does not stop with code 0, or in which a sanitizer found something, fails the test too.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
-"""Starts and stops the demo host for tests: port 0, a unix socket in a folder of its own, and a look
-at what a sanitizer wrote. Also counts its descriptors, threads and processor time.
+"""Starts and stops the demo host for tests: port 0, a unix socket in a folder of its own, and a
+look at what a sanitizer wrote. Also counts its descriptors, threads and processor time.
 
 Demo is a context manager; what it started is gone afterwards, also when the test failed.
 """
@@ -130,7 +130,7 @@ class Demo:
         return [l for l in self.errors().splitlines() if any(f in l for f in FAULTS)]
 
     def stop(self, sign=signal.SIGINT, limit=10):
-        """Asks it to end. None when it did so in time with code 0 and nothing was found, else why not."""
+        """Asks it to end. None when it did so in time, with code 0 and nothing found, else why not."""
         if self.process.poll() is None:
             self.process.send_signal(sign)
         try:

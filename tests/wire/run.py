@@ -3,9 +3,9 @@
 
     run.py [--build build/release] [--only TEXT] [--demo-args '...'] [--jobs N]
 
-A line for each test, then "N passed, N failed"; exit code 0 only if none failed. README.md describes
-the case files. Each case is played whole on TCP and on the unix socket, then cut in two at every byte
-and byte by byte, on either in turn.
+A line for each test, then "N passed, N failed"; exit code 0 only if none failed. README.md
+describes the case files. Each case is played whole on TCP and on the unix socket, then cut in two
+at every byte and byte by byte, on either in turn.
 """
 
 import asyncio
@@ -30,8 +30,9 @@ GIVE_UP = 3                 # failed plays of one case, per client process
 INSTANCES = {
     "default": [],
     "small": ["--max-body", "1000", "--ws-max-message", "1000"],
-    "impatient": ["--head-timeout-ms", "500", "--idle-timeout-ms", "700", "--body-timeout-ms", "500",
-                  "--write-timeout-ms", "700", "--close-timeout-ms", "500"],
+    "impatient": ["--head-timeout-ms", "500", "--idle-timeout-ms", "700",
+                  "--body-timeout-ms", "500", "--write-timeout-ms", "700",
+                  "--close-timeout-ms", "500"],
 }
 
 

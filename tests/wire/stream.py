@@ -1,8 +1,8 @@
 """A client's end of one connection under asyncio, and a strict reader of what the server says.
 
 Connection gathers whatever arrives, also while it is sending, and remembers how the stream ended.
-read_answer() and read_frame() take one HTTP answer or one WebSocket frame from it and refuse whatever
-the RFCs forbid a server. Wrong and Late carry the text for the report.
+read_answer() and read_frame() take one HTTP answer or one WebSocket frame from it and refuse
+whatever the RFCs forbid a server. Wrong and Late carry the text for the report.
 """
 
 import asyncio
@@ -179,8 +179,8 @@ class Answer:
 
 STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9][0-9]) ([ -~]*)")
 FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*?)[ \t]*")
-DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov"
-                  r"|Dec) \d{4} \d\d:\d\d:\d\d GMT")
+DATE = re.compile(r"(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d "
+                  r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) \d{4} \d\d:\d\d:\d\d GMT")
 
 
 async def read_head(conn, until):

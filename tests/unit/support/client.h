@@ -24,7 +24,7 @@ struct client {
     int status;
     char *head;
     uint8_t *body; /* NUL stands behind it */
-    size_t body_len;
+    size_t body_len, body_room;
     bool chunked, whole; /* whole: not cut off */
     int chunks;
     int op;
@@ -111,8 +111,10 @@ static inline bool client_try_write(struct client *c, const void *data, size_t l
 {
     for (size_t sent = 0; sent < len;) {
         ssize_t n = send(c->fd, (const char *)data + sent, len - sent, MSG_NOSIGNAL);
-        if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+            c->reset = true; /* recv() may no longer tell */
             return false;
+        }
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -143,8 +145,8 @@ static inline void client_request(struct client *c, const char *method, const ch
                                   const char *fields)
 {
     char text[2000];
-    int n = snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: test\r\n%s\r\n", method, path,
-                     fields);
+    int n =
+        snprintf(text, sizeof text, "%s %s HTTP/1.1\r\nHost: test\r\n%s\r\n", method, path, fields);
     assert_true(n > 0 && (size_t)n < sizeof text);
     client_send(c, text);
 }
@@ -172,7 +174,7 @@ static inline bool client_fill(struct client *c)
         if (n < 0 && errno != ECONNRESET && errno != EPIPE)
             fail_msg("the server says nothing: %s", strerror(errno));
         c->ended = true;
-        c->reset = n < 0;
+        c->reset = c->reset || n < 0;
         return false;
     }
 }
@@ -210,9 +212,9 @@ static inline bool client_is_quiet(struct client *c)
 static inline void client_forget(struct client *c)
 {
     free(c->head);
-    free(c->body);
     c->head = NULL;
-    c->body = malloc(1);
+    if (!c->body)
+        c->body = malloc(c->body_room = 1024);
     assert_non_null(c->body);
     c->body[0] = 0;
     c->body_len = 0;
@@ -224,7 +226,8 @@ static inline void client_forget(struct client *c)
 /* Moves n arrived bytes to the body. */
 static inline void client_take(struct client *c, size_t n)
 {
-    c->body = realloc(c->body, c->body_len + n + 1);
+    if (c->body_room < c->body_len + n + 1)
+        c->body = realloc(c->body, c->body_room = 2 * (c->body_len + n + 1));
     assert_non_null(c->body);
     memcpy(c->body + c->body_len, c->in, n);
     c->body_len += n;
@@ -353,9 +356,9 @@ static inline int client_get(struct client *c, const char *path)
 
 /* ---- WebSocket */
 
-#define WS_UPGRADE                                       \
-    "Upgrade: websocket\r\nConnection: Upgrade\r\n"      \
-    "Sec-WebSocket-Version: 13\r\n"                      \
+#define WS_UPGRADE                                  \
+    "Upgrade: websocket\r\nConnection: Upgrade\r\n" \
+    "Sec-WebSocket-Version: 13\r\n"                 \
     "Sec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw==\r\n"
 
 /* A masked frame with the first byte b0. */

@@ -44,7 +44,8 @@ static inline void echo(ioh_conn *conn, int op, void *data, size_t len, void *st
 /* Byte i of everything long that is sent, so that no byte may be lost, doubled or misplaced. */
 static inline uint8_t pattern_at(size_t i)
 {
-    return (uint8_t)("abcdefghijklmnopqrstuvwxyz0123456789+"[i % 37] ^ (char)(i / 4096 % 2 ? 0 : 32));
+    return (uint8_t)("abcdefghijklmnopqrstuvwxyz0123456789+"[i % 37] ^
+                     (char)(i / 4096 % 2 ? 0 : 32));
 }
 
 static inline uint8_t *pattern(size_t len)

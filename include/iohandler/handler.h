@@ -79,8 +79,8 @@ struct ioh_handler {
      * of a request without body returns and this is absent) has failed: 500 is sent. */
     void (*on_request_end)(ioh_req *req, void *state);
 
-    /* The answer has been handed to the socket, or the connection broke (status 0: nothing was
-     * answered). The last callback for req. */
+    /* The answer is whole in the send queue, or the connection broke (status 0: nothing was answered).
+     * The last callback for req. */
     void (*on_complete)(ioh_req *req, int status, uint64_t body_bytes_sent, void *state);
 
     /* ---- WebSocket */

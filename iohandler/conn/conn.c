@@ -3,7 +3,9 @@
 
 #include <iohandler/conn.h>
 #include <iohandler/error.h>
+#include <linux/sockios.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define FLUSH_MAX (512u * 1024u) /* one connection's share of a turn */
@@ -223,10 +225,18 @@ static void flush(ioh_conn *conn)
     ioh__outq_shrink(&conn->out, &loop->mem);
 }
 
+/* Has the peer's kernel everything? What it has not can be lost: bytes that arrive after the close are answered with
+ * a reset, and a reset throws away what is still to be sent. */
+static bool all_delivered(const ioh_conn *conn)
+{
+    int left;
+    return ioctl(conn->chan.fd, SIOCOUTQ, &left) || left == 0;
+}
+
 /* Everything is out: our end is closed, the peer's is waited for. */
 static void finish(ioh_conn *conn)
 {
-    if (!conn->linger || conn->peer_eof) {
+    if (conn->peer_eof || (!conn->linger && all_delivered(conn))) {
         ioh__conn_die(conn, IOH__END_LOCAL, false);
         return;
     }

@@ -150,7 +150,7 @@ void ioh__conn_free(ioh_conn *conn);
 /* In this turn or the next, it will be looked at. */
 void ioh__conn_touch(ioh_conn *conn);
 
-/* OPEN -> FLUSHING. linger: as ioh_close() does. */
+/* OPEN -> FLUSHING. linger: as ioh_close() does; else only until the peer's kernel has everything. */
 void ioh__conn_close(ioh_conn *conn, bool linger);
 
 enum ioh__end { IOH__END_LOCAL, IOH__END_PEER, IOH__END_DEADLINE };

@@ -37,24 +37,19 @@ void ioh__ws_begin(ioh_conn *conn)
 
 /* ---- sending */
 
-/* A frame's header and a copy of its payload, in one piece when it is small. */
+/* A frame's header and a copy of its payload, in one piece: one iovec less. */
 static int queue_frame(ioh_conn *conn, int op, const void *data, size_t len)
 {
     struct ioh__mem *mem = &conn->hub->loop.mem;
     bool roomy = ioh__conn_is_current(conn);
     uint8_t header[IOH__WS_SERVER_HEADER_MAX];
     size_t header_len = ioh__ws_header_write(header, op, len);
-    if (len <= IOH__OUT_COPY_MAX) {
-        char *at = ioh__outq_reserve(&conn->out, mem, header_len + len, roomy);
-        if (!at)
-            return ioh__conn_no_memory(conn);
-        memcpy(at, header, header_len);
-        if (len)
-            memcpy(at + header_len, data, len);
-    } else if (!ioh__outq_copy(&conn->out, mem, header, header_len, roomy) ||
-               !ioh__outq_copy(&conn->out, mem, data, len, roomy)) {
+    char *at = ioh__outq_reserve(&conn->out, mem, header_len + len, roomy);
+    if (!at)
         return ioh__conn_no_memory(conn);
-    }
+    memcpy(at, header, header_len);
+    if (len)
+        memcpy(at + header_len, data, len);
     return ioh__conn_queued(conn);
 }
 

@@ -80,7 +80,7 @@ int ioh_server_listen(ioh_server *s, const char *address, const struct ioh_liste
     struct ioh__listen_socket *more =
         realloc(s->listeners, (s->listener_count + 1) * sizeof *more);
     if (!more)
-        return IOH_ENOMEM;
+        return failed(s, IOH_ENOMEM, address, ENOMEM);
     s->listeners = more;
     int rc = ioh__sock_listen(&more[s->listener_count], address, &o, s->error);
     return rc ? rc : (int)s->listener_count++;

@@ -131,7 +131,6 @@ static void less_than_the_announced_length_aborts_so_that_nobody_takes_it_for_wh
     client_close(c);
     WAIT(h, h->closes == 1);
     assert_int_equal(h->last_status, 200);
-    /* To HEAD nothing is missing. */
     host_end(h);
 }
 

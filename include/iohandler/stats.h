@@ -20,7 +20,7 @@ struct ioh_stats {
     uint64_t closed_by_peer;       /* the peer ended it first */
     uint64_t closed_by_deadline;   /* a deadline of options.h passed */
     uint64_t requests;             /* heads that were whole and valid */
-    uint64_t requests_refused;     /* answered by the library with 4xx or 5xx */
+    uint64_t requests_refused;     /* answered by the library with 4xx or 5xx, also as on_ws_upgrade said */
     uint64_t ws_messages_received; /* whole data messages */
     uint64_t ws_messages_sent;
     uint64_t ws_failed;            /* WebSockets ended by the library with an error code */

@@ -189,6 +189,13 @@ int ioh__conn_no_memory(ioh_conn *conn)
     return IOH_ENOMEM;
 }
 
+/* How much the kernel holds that the peer's has not got. */
+static uint32_t in_kernel(const ioh_conn *conn)
+{
+    int left;
+    return ioctl(conn->chan.fd, SIOCOUTQ, &left) || left < 0 ? 0 : (uint32_t)left;
+}
+
 /* Writes until the queue is empty, the kernel takes no more, or the connection had its share. */
 static void flush(ioh_conn *conn)
 {
@@ -222,21 +229,28 @@ static void flush(ioh_conn *conn)
     uint32_t full = conn->hub->options->write_timeout_ms;
     conn->write_at = conn->write_at ? ioh__conn_prolong(conn, conn->write_at, written, full)
                                     : loop->now + full;
+    conn->write_mark = in_kernel(conn);
     ioh__outq_shrink(&conn->out, &loop->mem);
 }
 
-/* Has the peer's kernel everything? What it has not can be lost: bytes that arrive after the close are answered with
- * a reset, and a reset throws away what is still to be sent. */
-static bool all_delivered(const ioh_conn *conn)
+/* The write deadline has passed. The poller tells of room only when a third of the kernel's buffer is free, so a peer
+ * may have read for long without a sign: what left the kernel since then counts, too. */
+static bool still_moving(ioh_conn *conn)
 {
-    int left;
-    return ioctl(conn->chan.fd, SIOCOUTQ, &left) || left == 0;
+    uint32_t left = in_kernel(conn);
+    if (left >= conn->write_mark)
+        return false;
+    conn->write_at = ioh__conn_prolong(conn, conn->write_at, conn->write_mark - left,
+                                       conn->hub->options->write_timeout_ms);
+    conn->write_mark = left;
+    return conn->write_at > conn->hub->loop.now;
 }
 
-/* Everything is out: our end is closed, the peer's is waited for. */
+/* Everything is out: our end is closed, the peer's is waited for. What the peer's kernel has not got can be lost: bytes
+ * that arrive after the close are answered with a reset, and a reset throws away what is still to be sent. */
 static void finish(ioh_conn *conn)
 {
-    if (conn->peer_eof || (!conn->linger && all_delivered(conn))) {
+    if (conn->peer_eof || (!conn->linger && in_kernel(conn) == 0)) {
         ioh__conn_die(conn, IOH__END_LOCAL, false);
         return;
     }
@@ -290,7 +304,7 @@ void ioh__conn_settle(ioh_conn *conn)
 void ioh__conn_expired(ioh_conn *conn)
 {
     uint64_t now = conn->hub->loop.now;
-    if (conn->write_at && conn->write_at <= now)
+    if (conn->write_at && conn->write_at <= now && !still_moving(conn))
         ioh__conn_die(conn, IOH__END_DEADLINE, true);
     else if (!conn->phase_at || conn->phase_at > now)
         set_timer(conn);

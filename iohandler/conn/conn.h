@@ -96,6 +96,7 @@ struct ioh_conn {
 
     uint64_t phase_at; /* ms; the protocol's deadline, 0 = none */
     uint64_t write_at; /* ms; the peer must have read by then, 0 = nothing waits for it */
+    uint32_t write_mark; /* what the kernel still held when write_at was set */
 
     union {
         struct ioh__http1_conn http1;

@@ -58,7 +58,6 @@ static void refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
     char peer[64];
-    ioh__count(&conn->hub->loop.count.requests_refused, 1);
     if (conn->hub->loop.log.on) {
         ioh__peer_text(&conn->peer, peer, sizeof peer);
         ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: %d: %s, at byte %zu", peer,
@@ -301,7 +300,6 @@ static enum ioh__feed feed_answer(ioh_conn *conn)
     ioh_req *req = h->req;
     if (req->answer == IOH__ANSWER_NONE) {
         ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "the host gave no answer: 500 is sent");
-        ioh__count(&conn->hub->loop.count.requests_refused, 1);
         ioh__respond_refusal(req, 500);
     }
     if (req->answer == IOH__ANSWER_STREAMING)

@@ -347,6 +347,7 @@ void ioh__respond_refusal(ioh_req *req, int status)
     int len = snprintf(body, sizeof body, "%d %s\n", status, ioh_reason(status));
     for (size_t i = 0; i < count; i++)
         fields_len += strlen(fields[i].name) + strlen(fields[i].value) + 4;
+    ioh__count(&req->conn->hub->loop.count.requests_refused, 1);
     if (status != 404) /* of a good request: nobody listens here, and the connection may go on */
         req->close = true;
     respond_whole(req, status, fields, count, fields_len, body, (size_t)len);

@@ -41,7 +41,7 @@ static void head_that_does_not_end_is_408(void **state)
     struct client *c = client_open(h);
     client_send(c, "GET / HTTP/1.1\r\nHos");
     assert_int_equal(client_answer(c), 408);
-    assert_string_equal(client_field(c, "Connection"), "close");
+    assert_field(c, "Connection", "close");
     client_expect_end(c);
     client_close(c);
     WAIT(h, h->closes == 1);

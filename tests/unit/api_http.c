@@ -58,7 +58,7 @@ static void large_body_after_an_early_answer_closes_but_the_answer_can_be_read(v
     struct client *c = client_open(h);
     client_request(c, "POST", "/", "Content-Length: 4000000\r\n");
     send_all_then_read(c, 4000000, false);
-    assert_string_equal(client_field(c, "Connection"), "close");
+    assert_field(c, "Connection", "close");
     client_expect_end(c);
     client_close(c);
     WAIT(h, h->closes == 1);
@@ -158,7 +158,7 @@ static void continue_is_not_sent_after_a_final_answer(void **state)
     struct client *c = client_open(h);
     client_request(c, "POST", "/", EXPECT "Content-Length: 6\r\n");
     assert_int_equal(client_answer(c), 200);
-    assert_string_equal(client_field(c, "Connection"), "close"); /* nobody waits for that body */
+    assert_field(c, "Connection", "close"); /* nobody waits for that body */
     client_finish(c);
     client_expect_end(c);
     client_close(c);

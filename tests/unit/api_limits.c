@@ -8,7 +8,7 @@
 static void expect_refusal(struct client *c, int status)
 {
     assert_int_equal(client_answer(c), status);
-    assert_string_equal(client_field(c, "Connection"), "close");
+    assert_field(c, "Connection", "close");
     client_wait_end(c);
     client_close(c);
 }

@@ -324,7 +324,7 @@ static void head_204_and_304_never_have_a_body(void **state)
             ask(c, "HEAD", way, size, 200);
             assert_int_equal(client_read(c, true), 200);
             snprintf(length, sizeof length, "%zu", sizes[size]);
-            assert_string_equal(client_field(c, "Content-Length"), length);
+            assert_field(c, "Content-Length", length);
             assert_non_null(strstr(c->head, SOME_FIELDS_TEXT));
             WAIT(h, h->completes == completes + 1);
             completes++;
@@ -393,7 +393,7 @@ static void respond_close_says_so_and_ends_the_connection(void **state)
         client_send(c, both);
         assert_int_equal(client_answer(c), 200);
         assert_body(c, "ok");
-        assert_string_equal(client_field(c, "Connection"), "close");
+        assert_field(c, "Connection", "close");
         client_wait_end(c);
         client_close(c);
         WAIT(h, h->closes == i + 1);
@@ -411,7 +411,7 @@ static void connection_close_from_the_client_ends_the_connection(void **state)
     struct client *c = client_open(h);
     client_request(c, "GET", "/", "Connection: close\r\n");
     assert_int_equal(client_answer(c), 200);
-    assert_string_equal(client_field(c, "Connection"), "close");
+    assert_field(c, "Connection", "close");
     client_expect_end(c);
     assert_false(c->reset);
     client_close(c);
@@ -427,11 +427,11 @@ static void http_1_0_keeps_the_connection_only_when_asked(void **state)
     for (int i = 0; i < 3; i++) {
         client_send(c, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
         assert_int_equal(client_answer(c), 200);
-        assert_string_equal(client_field(c, "Connection"), "keep-alive");
+        assert_field(c, "Connection", "keep-alive");
     }
     client_send(c, "GET / HTTP/1.0\r\n\r\n");
     assert_int_equal(client_answer(c), 200);
-    assert_string_equal(client_field(c, "Connection"), "close");
+    assert_field(c, "Connection", "close");
     assert_body(c, "ok");
     client_expect_end(c);
     assert_false(c->reset);

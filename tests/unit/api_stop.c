@@ -3,51 +3,19 @@
 
 #include <dirent.h>
 
-/* ---- a stop under way in a thread of its own */
-
-struct stop {
-    struct host *host;
-    uint32_t drain_ms;
-    pthread_t thread;
-    int rc;
-};
-
-static void *run_stop(void *arg)
+/* Begins to stop, and answers once every loop knows: the idle connections of each have been closed. */
+static void begin_stop(struct host *h, uint32_t drain_ms)
 {
-    struct stop *s = arg;
-    s->rc = ioh_server_stop(s->host->server, s->drain_ms);
-    return NULL;
-}
-
-static bool refuses(const struct host *h)
-{
-    int fd = client_socket(h->address);
-    if (fd < 0)
-        return true;
-    close(fd);
-    return false;
-}
-
-/* Begins; answers once the listener refuses. */
-static struct stop *begin_stop(struct host *h, uint32_t drain_ms)
-{
-    static struct stop stop;
-    stop = (struct stop){.host = h, .drain_ms = drain_ms};
-    assert_int_equal(pthread_create(&stop.thread, NULL, run_stop, &stop), 0);
-    WAIT(h, refuses(h));
-    return &stop;
-}
-
-static int end_stop(struct stop *stop)
-{
-    pthread_join(stop->thread, NULL);
-    return stop->rc;
-}
-
-/* host_stop() looks whether everything ended well; the server has stopped already. */
-static void check_stopped(struct host *h)
-{
-    assert_int_equal(host_stop(h, 0), IOH_ESTATE);
+    struct client *idle[8];
+    int count = 2 * (int)h->options.epoll_threads, opens = h->opens;
+    for (int i = 0; i < count; i++)
+        idle[i] = client_open(h);
+    WAIT(h, h->opens == opens + count);
+    host_begin_stop(h, drain_ms);
+    for (int i = 0; i < count; i++) {
+        client_expect_end(idle[i]);
+        client_close(idle[i]);
+    }
 }
 
 /* ---- with time to finish */
@@ -83,12 +51,11 @@ static void idle_connections_do_not_hold_up_a_stop(void **state)
     struct client *used = client_open(h), *fresh = client_open(h);
     assert_int_equal(client_get(used, "/"), 200);
     WAIT(h, h->opens == 2);
-    struct stop *stop = begin_stop(h, LONG_DRAIN_MS);
+    begin_stop(h, LONG_DRAIN_MS);
     client_expect_end(used);
     client_expect_end(fresh);
     client_close_all();
-    assert_int_equal(end_stop(stop), 0);
-    check_stopped(h);
+    assert_int_equal(host_end_stop(h), 0);
     host_end(h);
 }
 
@@ -116,10 +83,10 @@ static void half_read_request_is_finished_and_answered_with_close(void **state)
     client_send(body, "POST /stream HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab");
     WAIT(h, h->requests == 1 && host_stats(h).bytes_received >= 18 + 55);
     ioh_conn_id id = h->last_id;
-    struct stop *stop = begin_stop(h, LONG_DRAIN_MS);
+    begin_stop(h, LONG_DRAIN_MS);
     client_send(head, "st: t\r\n\r\n");
     assert_int_equal(client_answer(head), 200);
-    assert_string_equal(client_field(head, "Connection"), "close");
+    assert_field(head, "Connection", "close");
     client_expect_end(head);
     client_close(head);
     client_send(body, "cd");
@@ -128,8 +95,7 @@ static void half_read_request_is_finished_and_answered_with_close(void **state)
     assert_body(body, "done");
     client_expect_end(body);
     client_close(body);
-    assert_int_equal(end_stop(stop), 0);
-    check_stopped(h);
+    assert_int_equal(host_end_stop(h), 0);
     assert_int_equal(h->completes, 2);
     host_end(h);
 }
@@ -141,14 +107,13 @@ static void streamed_answer_under_way_is_finished(void **state)
     client_request(c, "GET", "/stream", "");
     WAIT(h, h->requests == 1);
     ioh_conn_id id = h->last_id;
-    struct stop *stop = begin_stop(h, LONG_DRAIN_MS);
+    begin_stop(h, LONG_DRAIN_MS);
     assert_int_equal(host_run_on(h, id, end_stream, h, NULL), 0);
     assert_int_equal(client_answer(c), 200);
     assert_body(c, "done");
     client_expect_end(c);
     client_close(c);
-    assert_int_equal(end_stop(stop), 0);
-    check_stopped(h);
+    assert_int_equal(host_end_stop(h), 0);
     host_end(h);
 }
 
@@ -159,7 +124,7 @@ static void each_websocket_gets_1001(void **state)
     for (int i = 0; i < 10; i++)
         c[i] = client_ws_open(h, "/");
     WAIT(h, h->ws_opens == 10);
-    struct stop *stop = begin_stop(h, LONG_DRAIN_MS);
+    begin_stop(h, LONG_DRAIN_MS);
     for (int i = 0; i < 10; i++) {
         assert_int_equal(client_ws_read(c[i]), 8);
         assert_int_equal(client_ws_code(c[i]), 1001);
@@ -167,8 +132,7 @@ static void each_websocket_gets_1001(void **state)
         client_expect_end(c[i]);
         client_close(c[i]);
     }
-    assert_int_equal(end_stop(stop), 0);
-    check_stopped(h);
+    assert_int_equal(host_end_stop(h), 0);
     assert_int_equal(h->last_ws_code, 1001);
     assert_int_equal(h->ws_closes, 10);
     host_end(h);
@@ -335,14 +299,13 @@ static void a_second_stop_is_refused(void **state)
     client_request(c, "GET", "/stream", "");
     WAIT(h, h->requests == 1);
     ioh_conn_id id = h->last_id;
-    struct stop *stop = begin_stop(h, LONG_DRAIN_MS);
+    begin_stop(h, LONG_DRAIN_MS);
     assert_int_equal(ioh_server_stop(h->server, 0),
                      IOH_ESTATE); /* and does not shorten the first */
     assert_int_equal(host_run_on(h, id, end_stream, h, NULL), 0);
     assert_int_equal(client_answer(c), 200);
     client_close(c);
-    assert_int_equal(end_stop(stop), 0);
-    check_stopped(h);
+    assert_int_equal(host_end_stop(h), 0);
     host_end(h);
 }
 

@@ -156,6 +156,7 @@ struct poster {
     struct host *host;
     ioh_conn_id *ids;
     pthread_t thread;
+    int messages; /* at most; until the server refuses */
     int accepted;
 };
 
@@ -175,19 +176,21 @@ static void add_gone(void *user)
 static void *post_many(void *arg)
 {
     struct poster *p = arg;
-    for (int i = 0; i < MESSAGES; i++) {
-        if (host_run_on(p->host, p->ids[i % CONNS], add_fn, (void *)1, add_gone) == 0)
-            p->accepted++;
+    for (int i = 0; i < p->messages; i++) {
+        if (host_run_on(p->host, p->ids[i % CONNS], add_fn, (void *)1, add_gone))
+            return NULL;
+        p->accepted++;
+        sched_yield(); /* the backlog is to stay small */
         ioh_ws_post(p->host->server, p->ids[i % CONNS], ioh_ws_frame(IOH_WS_TEXT, "x", 1));
     }
     return NULL;
 }
 
-static void start_posters(struct poster *posters, struct host *h, ioh_conn_id *ids)
+static void start_posters(struct poster *posters, struct host *h, ioh_conn_id *ids, int messages)
 {
     fn_sum = gone_sum = 0;
     for (int i = 0; i < POSTERS; i++) {
-        posters[i] = (struct poster){.host = h, .ids = ids};
+        posters[i] = (struct poster){.host = h, .ids = ids, .messages = messages};
         assert_int_equal(pthread_create(&posters[i].thread, NULL, post_many, &posters[i]), 0);
     }
 }
@@ -219,7 +222,7 @@ static void every_accepted_run_on_runs_fn_or_gone_exactly_once(void **state)
     ioh_conn_id ids[CONNS];
     struct poster posters[POSTERS];
     open_conns(h, c, ids);
-    start_posters(posters, h, ids);
+    start_posters(posters, h, ids, MESSAGES);
     for (int i = 0; i < CONNS; i += 2)
         client_close(c[i]);
     int accepted = join_posters(posters);
@@ -243,7 +246,7 @@ static void messages_in_flight_when_the_server_stops_run_once_too(void **state)
     ioh_conn_id ids[CONNS];
     struct poster posters[POSTERS];
     open_conns(h, c, ids);
-    start_posters(posters, h, ids);
+    start_posters(posters, h, ids, INT32_MAX); /* they are still at it when it ends */
     WAIT(h, h->runs > 0);
     int rc = host_stop(h, 0);
     assert_true(rc == 0 || rc == IOH_ETIMEOUT);

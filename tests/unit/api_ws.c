@@ -14,9 +14,9 @@ static void accepted_by_default_when_on_ws_message_is_there(void **state)
                 "GET /chat HTTP/1.1\r\nHost: t\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n");
     assert_int_equal(client_read(c, true), 101);
-    assert_string_equal(client_field(c, "Sec-WebSocket-Accept"), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-    assert_string_equal(client_field(c, "Upgrade"), "websocket");
-    assert_string_equal(client_field(c, "Connection"), "Upgrade");
+    assert_field(c, "Sec-WebSocket-Accept", "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+    assert_field(c, "Upgrade", "websocket");
+    assert_field(c, "Connection", "Upgrade");
     assert_null(client_field(c, "Sec-WebSocket-Protocol"));
     WAIT(h, host_stats(h).websockets == 1);
     client_ws_send(c, IOH_WS_TEXT, "hello");
@@ -80,7 +80,7 @@ static void refused_by_status_or_by_an_answer_of_the_host(void **state)
     c = client_open(h);
     client_request(c, "GET", "/respond", WS_UPGRADE);
     assert_int_equal(client_answer(c), 401);
-    assert_string_equal(client_field(c, "X-Why"), "because");
+    assert_field(c, "X-Why", "because");
     assert_body(c, "who?");
     client_wait_end(c);
     client_close(c);
@@ -96,7 +96,7 @@ static void subprotocol_is_one_that_was_offered(void **state)
     struct client *c = client_open(h);
     client_request(c, "GET", "/chat", WS_UPGRADE "Sec-WebSocket-Protocol: chat.v1, chat.v2\r\n");
     assert_int_equal(client_read(c, true), 101);
-    assert_string_equal(client_field(c, "Sec-WebSocket-Protocol"), "chat.v2");
+    assert_field(c, "Sec-WebSocket-Protocol", "chat.v2");
     client_ws_leave(c);
     c = client_open(h);
     client_request(c, "GET", "/chat", WS_UPGRADE "Sec-WebSocket-Protocol: chat.v1\r\n");
@@ -115,7 +115,7 @@ static void bad_handshakes_never_reach_the_host(void **state)
                    "Sec-WebSocket-Version: 8\r\n"
                    "Sec-WebSocket-Key: AAECAwQFBgcICQoLDA0ODw==\r\n");
     assert_int_equal(client_answer(c), 426);
-    assert_string_equal(client_field(c, "Sec-WebSocket-Version"), "13");
+    assert_field(c, "Sec-WebSocket-Version", "13");
     client_close(c);
     c = client_open(h);
     client_request(c, "GET", "/0",

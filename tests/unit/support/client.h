@@ -352,6 +352,12 @@ static inline int client_get(struct client *c, const char *path)
     return client_answer(c);
 }
 
+#define assert_field(c, name, text)                       \
+    do {                                                  \
+        assert_non_null(client_field(c, name));           \
+        assert_string_equal(client_field(c, name), text); \
+    } while (0)
+
 #define assert_body(c, text) assert_string_equal((const char *)(c)->body, text)
 
 /* ---- WebSocket */

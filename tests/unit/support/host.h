@@ -101,10 +101,9 @@ static inline struct ioh_stats host_stats(struct host *h)
     return stats;
 }
 
-/* Stops, and checks that everything that began has ended. Answers what ioh_server_stop() did. */
-static inline int host_stop(struct host *h, uint32_t drain_ms)
+/* After the stop: everything that began has ended. */
+static inline void host_check_stopped(struct host *h)
 {
-    int rc = ioh_server_stop(h->server, drain_ms);
     h->running = false;
     if (h->faults)
         fail_msg("%d faults, the first: %s", h->faults, *h->fault ? h->fault : "an id came back");
@@ -121,7 +120,37 @@ static inline int host_stop(struct host *h, uint32_t drain_ms)
     assert_true(stats.accepted >= (uint64_t)(h->opens + h->refusals));
     assert_true(stats.requests >= (uint64_t)h->requests);
     assert_int_equal(stats.ws_messages_received >= (uint64_t)h->ws_messages, 1);
+}
+
+/* Answers what ioh_server_stop() did. */
+static inline int host_stop(struct host *h, uint32_t drain_ms)
+{
+    int rc = ioh_server_stop(h->server, drain_ms);
+    host_check_stopped(h);
     return rc;
+}
+
+static inline void *host_run_stop(void *arg)
+{
+    struct host *h = arg;
+    h->stop_rc = ioh_server_stop(h->server, h->stop_drain_ms);
+    return NULL;
+}
+
+/* Stops in a thread of its own, so that the test may go on as a client. */
+static inline void host_begin_stop(struct host *h, uint32_t drain_ms)
+{
+    h->stop_drain_ms = drain_ms;
+    assert_int_equal(pthread_create(&h->stopper, NULL, host_run_stop, h), 0);
+    h->stopping = true;
+}
+
+static inline int host_end_stop(struct host *h)
+{
+    pthread_join(h->stopper, NULL);
+    h->stopping = false;
+    host_check_stopped(h);
+    return h->stop_rc;
 }
 
 static inline void host_free(struct host *h)
@@ -132,6 +161,8 @@ static inline void host_free(struct host *h)
             break;
         }
     }
+    if (h->stopping)
+        pthread_join(h->stopper, NULL);
     ioh_server_destroy(h->server);
     while (h->seen) {
         struct seen *s = h->seen;

@@ -14,6 +14,7 @@
 #include <iohandler/iohandler.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -54,6 +55,10 @@ struct host {
     ioh_server *server;
     char address[128];
     bool running;
+    bool stopping; /* by host_begin_stop(), in this thread: */
+    pthread_t stopper;
+    uint32_t stop_drain_ms;
+    int stop_rc;
     struct host *next; /* in host_live */
 
     pthread_mutex_t lock;

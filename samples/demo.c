@@ -113,13 +113,14 @@ static bool make_answers(struct demo *demo)
          "img-src data:; connect-src 'self' ws: wss:"}};
     demo->page = ioh_response_create(200, page, 4, demo_html, demo_html_len);
     demo->ping = text_answer(200, "pong");
-    demo->bad = text_answer(400, "bytes=N is missing, or N is not a number\n");
+    demo->done = text_answer(200, "done\n");
+    demo->bad = text_answer(400, "a number is missing in the query, or is none\n");
     demo->missing = text_answer(404, "there is nothing here\n");
     demo->too_big = text_answer(413, "too big to be given back\n");
     demo->broken = text_answer(500, "out of memory\n");
     demo->not_implemented = text_answer(501, "this method is not known here\n");
-    bool made = demo->page && demo->ping && demo->bad && demo->missing && demo->too_big &&
-                demo->broken && demo->not_implemented;
+    bool made = demo->page && demo->ping && demo->done && demo->bad && demo->missing &&
+                demo->too_big && demo->broken && demo->not_implemented;
 
     for (size_t i = 0; i < ROUTES; i++) {
         char allow[128];
@@ -142,9 +143,8 @@ static bool make_answers(struct demo *demo)
 
 static void destroy_answers(struct demo *demo)
 {
-    ioh_response *all[] = {demo->ping,           demo->page,    demo->bad,
-                           demo->missing,        demo->too_big, demo->broken,
-                           demo->not_implemented};
+    ioh_response *all[] = {demo->ping,    demo->page,    demo->done,   demo->bad,
+                           demo->missing, demo->too_big, demo->broken, demo->not_implemented};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         ioh_response_destroy(all[i]);
     for (size_t i = 0; i < ROUTES; i++) {
@@ -160,6 +160,8 @@ static int start(struct demo *demo, struct settings *set)
     struct ioh_handler handler = IOH_HANDLER_INIT;
     handler.on_log = on_log;
     handler.on_drain = on_drain;
+    if (set->slow_threads > 0)
+        handler.on_classify = on_classify;
     handler.on_request = on_request;
     handler.on_body = on_body;
     handler.on_request_end = on_request_end;
@@ -177,6 +179,14 @@ static int start(struct demo *demo, struct settings *set)
         const char *why = demo->server ? ioh_server_error(demo->server) : ioh_strerror(rc);
         fprintf(stderr, "demo: %s\n", why);
         return rc == IOH_EINVAL ? 2 : 1;
+    }
+    if (set->slow_threads > 0) {
+        demo->slow = ioh_pool_create(demo->server, "slow", set->slow_threads, 0);
+        if (demo->slow == NULL) {
+            fprintf(stderr, "demo: --slow-threads: %" PRIu32 " cannot be made\n",
+                    set->slow_threads);
+            return 2;
+        }
     }
     for (int i = 0; i < set->listeners; i++) {
         rc = ioh_server_listen(demo->server, set->listen[i], NULL);

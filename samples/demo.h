@@ -9,6 +9,7 @@
 
 #include <iohandler/iohandler.h>
 
+#include <errno.h>
 #include <inttypes.h>
 #include <openssl/evp.h>
 #include <pthread.h>
@@ -19,14 +20,15 @@
 #include <string.h>
 #include <strings.h>
 #include <time.h>
+#include <unistd.h>
 
 #define GATHER_MAX ((size_t)16 << 20) /* a body that POST / keeps in memory; beyond: 413 */
-#define SHORT_BODY 16384             /* read to its end although nobody wants it */
+#define SHORT_BODY 16384              /* read to its end although nobody wants it */
 #define WS_MAX_DEFAULT ((uint64_t)16 << 20)
 #define MAX_LISTENERS 16
 #define MAX_LOOPS 256     /* loops whose connections are told one by one */
 #define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
-#define ROUTES 8
+#define ROUTES 11
 
 enum kind { ECHO, CHAT, LIVE, GATHER, UPLOAD, STREAM };
 
@@ -62,12 +64,13 @@ struct group {
 
 struct demo {
     ioh_server *server;
+    ioh_pool *slow; /* where /slow and /burn run; NULL: as everything else */
     bool verbose;
     uint64_t started_ms;
     struct group chat, live;
     _Atomic uint64_t requests_per_s, messages_per_s; /* written by the main thread */
     ioh_buf *pattern;
-    ioh_response *ping, *page, *bad, *missing, *too_big, *broken, *not_implemented;
+    ioh_response *ping, *page, *done, *bad, *missing, *too_big, *broken, *not_implemented;
     ioh_response *options[ROUTES], *refused[ROUTES]; /* per route: 204 and 405 with Allow */
 };
 

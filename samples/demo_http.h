@@ -259,6 +259,50 @@ static void get_stats(struct demo *demo, ioh_req *req)
         answer_bytes_take(demo, req, json_fields, 2, json, len);
 }
 
+/* ---- HTTP: handlers that take long, and who runs them */
+
+/* ms=N of the query, at most a minute; false: answered with 400. */
+static bool milliseconds(struct demo *demo, ioh_req *req, uint64_t *ms)
+{
+    int64_t value;
+    if (!parse_length(query_value(ioh_req_query(req), "ms"), &value) || value > 60000) {
+        answer(demo, req, demo->bad);
+        return false;
+    }
+    *ms = (uint64_t)value;
+    return true;
+}
+
+static void get_slow(struct demo *demo, ioh_req *req)
+{
+    uint64_t ms;
+    if (!milliseconds(demo, req, &ms))
+        return;
+    struct timespec time = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    while (nanosleep(&time, &time) != 0 && errno == EINTR)
+        ;
+    answer(demo, req, demo->done);
+}
+
+static void get_burn(struct demo *demo, ioh_req *req)
+{
+    uint64_t ms;
+    if (!milliseconds(demo, req, &ms))
+        return;
+    for (uint64_t until = now_ms() + ms; now_ms() < until;)
+        ;
+    answer(demo, req, demo->done);
+}
+
+/* The thread that runs this: its id and name. */
+static void get_whoami(struct demo *demo, ioh_req *req)
+{
+    char name[16] = "", text[48];
+    pthread_getname_np(pthread_self(), name, sizeof name);
+    int len = snprintf(text, sizeof text, "%ld %s\n", (long)gettid(), name);
+    check(demo, "whoami", ioh_respond(req, 200, text_fields, 2, text, (size_t)len));
+}
+
 /* ---- HTTP: dispatch */
 
 enum method {
@@ -286,7 +330,7 @@ static const struct route {
     const char *path;
     size_t len;
     unsigned allowed;
-    unsigned takes_body; /* methods whose body run() wants to see */
+    unsigned takes_body;                          /* methods whose body run() wants to see */
     void (*run)(struct demo *demo, ioh_req *req); /* OPTIONS never gets here, but for /echo */
 } routes[ROUTES] = {
     {"/", 1, GET | HEAD | POST | OPTIONS, POST, get_page_or_gather},
@@ -296,6 +340,9 @@ static const struct route {
     {"/upload", 7, POST | PUT | OPTIONS, POST | PUT, upload_begin},
     {"/stream", 7, GET | HEAD | OPTIONS, 0, stream_begin},
     {"/stats", 6, GET | HEAD | OPTIONS, 0, get_stats},
+    {"/slow", 5, GET | HEAD | OPTIONS, 0, get_slow},
+    {"/burn", 5, GET | HEAD | OPTIONS, 0, get_burn},
+    {"/whoami", 7, GET | HEAD | OPTIONS, 0, get_whoami},
     {"*", 1, OPTIONS, 0, NULL},
 };
 
@@ -335,6 +382,17 @@ static bool body_comes_first(ioh_req *req)
 {
     int64_t len = ioh_req_content_length(req);
     return len != 0 && len <= SHORT_BODY && !ioh_req_header(req, "Expect").ptr;
+}
+
+/* Only set when there is a pool for them. */
+static void on_classify(ioh_req *req, struct ioh_route *route, void *state)
+{
+    const struct demo *demo = state;
+    struct ioh_str path = ioh_req_path(req);
+    if (str_is(path, "/slow", 5) || str_is(path, "/burn", 5)) {
+        route->exec = IOH_EXEC_POOL;
+        route->pool = demo->slow;
+    }
 }
 
 static void on_request(ioh_req *req, void *state)

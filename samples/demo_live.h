@@ -65,7 +65,10 @@ static const struct {
     {COUNTER(requests)},         {COUNTER(requests_refused)}, {COUNTER(ws_messages_received)},
     {COUNTER(ws_messages_sent)}, {COUNTER(ws_failed)},        {COUNTER(bytes_received)},
     {COUNTER(bytes_sent)},       {COUNTER(send_full)},        {COUNTER(turns)},
-    {COUNTER(turn_events_p50)},  {COUNTER(turn_events_p99)},  {COUNTER(fd_limit)}};
+    {COUNTER(turn_events_p50)},  {COUNTER(turn_events_p99)},  {COUNTER(fd_limit)},
+    {COUNTER(late_answers)},     {COUNTER(pool_jobs)},        {COUNTER(pool_waiting)},
+    {COUNTER(pool_full)},        {COUNTER(auto_late)},        {COUNTER(auto_stalled)},
+    {COUNTER(nr_throttled)},     {COUNTER(throttled_us)}};
 
 /* Resident memory of the process, as the kernel tells it; 0 when it does not. */
 static uint64_t resident_bytes(void)

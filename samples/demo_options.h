@@ -10,7 +10,13 @@ static const char usage[] =
     "usage: demo [options]\n"
     "  --listen ADDR           127.0.0.1:8080 (default), [::1]:0, unix:/path; repeatable\n"
     "  --epoll-threads N       threads that wait for sockets; 0 (default): one a core\n"
-    "  --exec inline           who runs the callbacks\n"
+    "  --type T                epoll (default), or threads: one for each connection\n"
+    "  --exec E                who runs the callbacks: auto (default), inline, pool, affine\n"
+    "  --work-op-threads N     connection-affine threads; > 0 selects affine\n"
+    "  --pool-threads N        --pool-queue N        of auto and pool\n"
+    "  --pool-full P           a full queue: default, refuse, wait, close\n"
+    "  --handoff-us N          auto: a callback is late after this\n"
+    "  --slow-threads N        a pool of its own for /slow and /burn\n"
     "  --head-timeout-ms N     --idle-timeout-ms N   --body-timeout-ms N\n"
     "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"
     "  --max-body N            bytes of a request's body (default 1 GiB)\n"
@@ -22,7 +28,7 @@ struct settings {
     struct ioh_options options;
     const char *listen[MAX_LISTENERS];
     int listeners;
-    uint32_t drain_ms;
+    uint32_t drain_ms, slow_threads;
     bool verbose;
 };
 
@@ -36,14 +42,19 @@ static uint64_t parse_number(const char *option, const char *text, uint64_t max)
     return (uint64_t)value;
 }
 
-static void parse_exec(const char *text, struct ioh_options *options)
+static int32_t parse_word(const char *option, const char *text, const char *const *words)
 {
-    if (strcmp(text, "inline") != 0) {
-        fprintf(stderr, "demo: --exec: only inline is known, not %s\n", text);
-        exit(2);
-    }
-    options->exec = IOH_EXEC_INLINE;
+    for (int32_t i = 0; words[i]; i++)
+        if (strcmp(text, words[i]) == 0)
+            return i;
+    fprintf(stderr, "demo: --%s: not known: %s\n", option, text);
+    exit(2);
 }
+
+static const char *const types[] = {"epoll", "threads", NULL}; /* IOH_EPOLL, ... */
+static const char *const execs[] = {"auto", "inline", "pool", "affine",
+                                    NULL}; /* IOH_EXEC_AUTO, ... */
+static const char *const fulls[] = {"default", "refuse", "wait", "close", NULL}; /* IOH_FULL_... */
 
 static struct settings parse_command_line(int argc, char **argv)
 {
@@ -53,6 +64,11 @@ static struct settings parse_command_line(int argc, char **argv)
         const char *name;
         uint32_t *number;
     } numbers[] = {{"epoll-threads", &opt->epoll_threads},
+                   {"work-op-threads", &opt->work_op_threads},
+                   {"pool-threads", &opt->pool_threads},
+                   {"pool-queue", &opt->pool_queue},
+                   {"handoff-us", &opt->handoff_us},
+                   {"slow-threads", &set.slow_threads},
                    {"head-timeout-ms", &opt->head_timeout_ms},
                    {"idle-timeout-ms", &opt->idle_timeout_ms},
                    {"body-timeout-ms", &opt->body_timeout_ms},
@@ -60,13 +76,14 @@ static struct settings parse_command_line(int argc, char **argv)
                    {"close-timeout-ms", &opt->close_timeout_ms},
                    {"drain-ms", &set.drain_ms}};
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
-    enum { LISTEN = 'a', EXEC, MAX_BODY, WS_MAX, VERBOSE, HELP, NUMBER };
-    struct option longs[NUMBERS + 7] = {
-        {"listen", 1, NULL, LISTEN},     {"exec", 1, NULL, EXEC},
+    enum { LISTEN = 'a', TYPE, EXEC, FULL, MAX_BODY, WS_MAX, VERBOSE, HELP, NUMBER, OTHERS = 8 };
+    struct option longs[NUMBERS + OTHERS + 1] = {
+        {"listen", 1, NULL, LISTEN},     {"type", 1, NULL, TYPE},
+        {"exec", 1, NULL, EXEC},         {"pool-full", 1, NULL, FULL},
         {"max-body", 1, NULL, MAX_BODY}, {"ws-max-message", 1, NULL, WS_MAX},
         {"verbose", 0, NULL, VERBOSE},   {"help", 0, NULL, HELP}};
     for (int i = 0; i < NUMBERS; i++)
-        longs[6 + i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
+        longs[OTHERS + i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
     opt->max_body_bytes = (uint64_t)1 << 30;
     opt->ws_max_message = WS_MAX_DEFAULT;
 
@@ -79,8 +96,14 @@ static struct settings parse_command_line(int argc, char **argv)
             }
             set.listen[set.listeners++] = optarg;
             break;
+        case TYPE:
+            opt->type = parse_word("type", optarg, types);
+            break;
         case EXEC:
-            parse_exec(optarg, opt);
+            opt->exec = parse_word("exec", optarg, execs);
+            break;
+        case FULL:
+            opt->pool_full = parse_word("pool-full", optarg, fulls);
             break;
         case MAX_BODY:
             opt->max_body_bytes = parse_number("max-body", optarg, INT64_MAX);
@@ -95,7 +118,7 @@ static struct settings parse_command_line(int argc, char **argv)
             fputs(usage, stdout);
             exit(0);
         case NUMBER:
-            *numbers[index - 6].number =
+            *numbers[index - OTHERS].number =
                 (uint32_t)parse_number(longs[index].name, optarg, UINT32_MAX);
             break;
         default:

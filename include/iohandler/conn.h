@@ -29,7 +29,8 @@ IOH_API int ioh_conn_listener(const ioh_conn *conn);
  * NUL-terminated, cut if size is too small; 64 is enough. [in a callback] */
 IOH_API void ioh_conn_peer(const ioh_conn *conn, char *text, size_t size);
 
-/* Bytes queued for the peer and not yet taken by the kernel. [in a callback] */
+/* Bytes queued for the peer and not yet taken by the kernel; a moment old when the callback does not run
+ * on the epoll thread. [in a callback] */
 IOH_API size_t ioh_conn_queued(const ioh_conn *conn);
 
 /* Closes once everything queued has been written: shuts the sending side, waits until the peer
@@ -41,6 +42,20 @@ IOH_API void ioh_close(ioh_conn *conn);
 /* Ends the connection at once with a reset; what is queued is lost. on_close follows later.
  * [in a callback] */
 IOH_API void ioh_abort(ioh_conn *conn);
+
+/* 1 once the peer has left or closed its sending side, or the connection has ended; else 0. For
+ * callbacks that run for long, on a thread other than the epoll thread. [in a callback] */
+IOH_API int ioh_conn_gone(const ioh_conn *conn);
+
+/* Stops reading from the peer, goes on with it. What has been read already may still be delivered
+ * once. A new connection reads. [in a callback] */
+IOH_API void ioh_pause(ioh_conn *conn);
+IOH_API void ioh_resume(ioh_conn *conn);
+
+/* Waits until the send queue is at or below options.send_low, for hosts that must wait inside a callback:
+ * 0, IOH_ETIMEOUT after timeout_ms, IOH_EGONE at once when the connection ends, IOH_ESTATE on an epoll
+ * thread that would wait for itself (IOH_EXEC_INLINE). [in a callback] */
+IOH_API int ioh_wait_sent(ioh_conn *conn, uint32_t timeout_ms);
 
 #ifdef __cplusplus
 }

@@ -44,6 +44,14 @@ struct ioh_ws_accept {
                              until on_ws_open */
 };
 
+/* Where the callbacks of a request, or of a WebSocket from its upgrade on, run. Filled with the
+ * server's choice when on_classify is called. */
+struct ioh_route {
+    size_t size;    /* set by the library: what it knows of */
+    int32_t exec;   /* IOH_EXEC_... of options.h; AFFINE needs work threads, POOL a pool */
+    ioh_pool *pool; /* with IOH_EXEC_POOL: of ioh_pool_create(); NULL = the server's own */
+};
+
 struct ioh_handler {
     size_t size; /* set by IOH_HANDLER_INIT */
 
@@ -60,6 +68,12 @@ struct ioh_handler {
      * a streamed answer asked for it (ioh_respond_data). */
     void (*on_drain)(ioh_conn *conn, void *state);
 
+    /* The peer has left or closed its sending side while a request of its was under way or a WebSocket was
+     * open. An answer may
+     * still reach a client that only half-closed. Never inside another callback of the connection:
+     * a callback that runs for long can ask ioh_conn_gone() instead. At most once. */
+    void (*on_peer_gone)(ioh_conn *conn, void *state);
+
     /* The connection is over; conn is invalid once this returns. */
     void (*on_close)(ioh_conn *conn, void *state);
 
@@ -68,15 +82,20 @@ struct ioh_handler {
 
     /* ---- HTTP */
 
-    /* A request's head is whole. The host may answer here or in a later callback of this request.
-     * Absent: 404. */
+    /* A request's head is whole: where are its callbacks to run? Runs on the epoll thread before
+     * on_request and on_ws_upgrade, and must be quick. Absent: as options.exec says. */
+    void (*on_classify)(ioh_req *req, struct ioh_route *route, void *state);
+
+    /* A request's head is whole. The host may answer here, in a later callback of this request, or
+     * from anywhere after ioh_defer(). Absent: 404. */
     void (*on_request)(ioh_req *req, void *state);
 
     /* len > 0 bytes of the body, dechunked. Absent: dropped. */
     void (*on_body)(ioh_req *req, const void *data, size_t len, void *state);
 
-    /* The request is whole. A host that has not begun to answer when this returns (or when on_request
-     * of a request without body returns and this is absent) has failed: 500 is sent. */
+    /* The request is whole. A host that has neither begun to answer nor called ioh_defer() when this
+     * returns (or when on_request of a request without body returns and this is absent) has failed:
+     * 500 is sent. */
     void (*on_request_end)(ioh_req *req, void *state);
 
     /* The answer is whole in the send queue, or the connection broke (status 0: nothing was answered).
@@ -90,24 +109,25 @@ struct ioh_handler {
      * is there, otherwise upgrades are ignored and handled as plain requests. */
     int (*on_ws_upgrade)(ioh_req *req, struct ioh_ws_accept *accept, void *state);
 
-    /* The handshake is done: messages may be sent. */
+    /* The handshake is done: messages may be sent. The peer learns of it once this has returned. */
     void (*on_ws_open)(ioh_conn *conn, void *state);
 
     /* A whole message; op is IOH_WS_TEXT (valid UTF-8) or IOH_WS_BINARY. data may be changed. */
     void (*on_ws_message)(ioh_conn *conn, int op, void *data, size_t len, void *state);
 
-    /* A ping came (the pong has been queued already), a pong came. */
+    /* A ping came (the pong has been queued already, unless our Close frame had been), a pong came. */
     void (*on_ws_ping)(ioh_conn *conn, const void *data, size_t len, void *state);
     void (*on_ws_pong)(ioh_conn *conn, const void *data, size_t len, void *state);
 
     /* The WebSocket is over. code: the peer's, 1005 when its Close had none, 1006 when the
-     * connection broke without one (RFC 6455 7.1.5). */
+     * connection broke without one (RFC 6455 7.1.5), or the library's own when the peer broke the
+     * protocol (1002, 1007, 1009, 1011). */
     void (*on_ws_close)(ioh_conn *conn, int code, const char *reason, size_t len, void *state);
 };
 
-#define IOH_HANDLER_INIT                       \
-    {                                          \
-        .size = sizeof(struct ioh_handler)     \
+#define IOH_HANDLER_INIT                   \
+    {                                      \
+        .size = sizeof(struct ioh_handler) \
     }
 
 #ifdef __cplusplus

@@ -15,20 +15,51 @@ extern "C" {
 
 /* options.type: who waits for the sockets */
 #define IOH_EPOLL 0 /* a fixed set of epoll threads */
+#define IOH_THREADS \
+    1 /* a thread for each connection, which also runs its callbacks, whatever exec says:
+                         as before a swap, and right below a hundred clients */
 
-/* options.exec: who runs the callbacks */
-#define IOH_EXEC_DEFAULT 0 /* the library's choice; today IOH_EXEC_INLINE */
-/* The epoll thread itself, always. Quickest, and right for callbacks that never wait: a callback
- * that takes 100 ms delays every other connection of its thread by 100 ms. */
+/* options.exec: who runs the callbacks under IOH_EPOLL */
+/* The default. Callbacks run on the epoll thread; when one takes longer than handoff_us, a pool thread
+ * takes over the loop and serves the others, and the late callback goes on undisturbed where it is. What
+ * was late lately (by path, by connection) goes to the pool at once. Needs pool threads. */
+#define IOH_EXEC_AUTO 0
+/* The epoll thread itself, always. Right for callbacks that never wait: one that takes 100 ms delays
+ * every other connection of its thread by 100 ms. */
 #define IOH_EXEC_INLINE 1
+/* Any thread of the pool. Callbacks may wait as long as pool threads are left. */
+#define IOH_EXEC_POOL 2
+/* One work thread for all callbacks of a connection, from on_open to on_close: for hosts with
+ * thread-local state. */
+#define IOH_EXEC_AFFINE 3
+
+/* options.pool_full: what happens to a callback that finds the queue of its pool full */
+#define IOH_FULL_DEFAULT 0 /* a request: IOH_FULL_REFUSE; WebSocket: IOH_FULL_WAIT */
+#define IOH_FULL_REFUSE 1  /* 503 with Retry-After, and close; a WebSocket: 1013 */
+#define IOH_FULL_WAIT 2    /* its connection is not read until there is room */
+#define IOH_FULL_CLOSE 3   /* its connection is reset */
+
+/* options.send_full: what happens at send_max */
+#define IOH_SEND_FULL_CLOSE 0 /* the connection is reset */
+#define IOH_SEND_FULL_DROP \
+    1 /* a WebSocket message is not sent; an HTTP answer still resets, since it
+                                 would have a hole */
 
 struct ioh_options {
     size_t size; /* set by IOH_OPTIONS_INIT */
 
     /* threads */
-    int32_t type;           /* IOH_EPOLL */
-    int32_t exec;           /* IOH_EXEC_... */
-    uint32_t epoll_threads; /* 0 = the cores this process may use (affinity and cgroup quota) */
+    int32_t type;             /* IOH_EPOLL or IOH_THREADS */
+    int32_t exec;             /* IOH_EXEC_... */
+    uint32_t epoll_threads;   /* 0 = the cores this process may use (affinity and cgroup quota) */
+    uint32_t work_op_threads; /* the connection-affine threads; > 0 with exec 0 selects AFFINE.
+                                 0 = none, with AFFINE as many as epoll_threads */
+    uint32_t pool_threads;    /* 0 = 8 times epoll_threads with AUTO and POOL, else none */
+    uint32_t pool_queue;      /* callbacks that may wait for a pool thread. 0 = 1,024 */
+    int32_t pool_full;        /* IOH_FULL_... */
+    uint32_t handoff_us;      /* AUTO: a callback is late after this, in microseconds. 0 = 500 */
+    uint32_t no_environment;  /* 0: IOH_TYPE, IOH_EXEC, IOH_EPOLL_THREADS, IOH_WORK_OP_THREADS,
+                                 IOH_POOL_THREADS, IOH_POOL_QUEUE override what is said here */
 
     /* HTTP: what a request may measure */
     uint32_t max_head_bytes; /* request line and fields; beyond: 431. 0 = 16,384; at most 65,535 */
@@ -51,16 +82,16 @@ struct ioh_options {
     /* the send queue of one connection, in bytes */
     uint64_t send_high; /* above: sends answer IOH_QUEUED, reading stops. 0 = 262,144 */
     uint64_t send_low;  /* fallen to: on_drain, reading goes on. 0 = send_high / 4 */
-    uint64_t send_max;  /* beyond: the send answers IOH_EFULL and the connection is aborted.
-                           0 = 16,777,216 */
+    uint64_t send_max;  /* beyond: the send answers IOH_EFULL, and send_full. 0 = 16,777,216 */
+    int32_t send_full;  /* IOH_SEND_FULL_... */
 
     /* descriptors */
     uint32_t keep_fd_limit; /* 1: leave RLIMIT_NOFILE alone; 0: raise it to the hard limit */
 };
 
-#define IOH_OPTIONS_INIT                       \
-    {                                          \
-        .size = sizeof(struct ioh_options)     \
+#define IOH_OPTIONS_INIT                   \
+    {                                      \
+        .size = sizeof(struct ioh_options) \
     }
 
 #ifdef __cplusplus

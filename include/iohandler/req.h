@@ -65,8 +65,8 @@ IOH_API int ioh_respond(ioh_req *req, int status, const struct ioh_header *heade
                         const void *body, size_t len);
 
 /* The same with the body in a buf, which is consumed, also on an error; not copied when large. */
-IOH_API int ioh_respond_buf(ioh_req *req, int status, const struct ioh_header *headers, size_t count,
-                            ioh_buf *body);
+IOH_API int ioh_respond_buf(ioh_req *req, int status, const struct ioh_header *headers,
+                            size_t count, ioh_buf *body);
 
 /* An answer that never changes, serialised once. Only Date and Connection are added per request. */
 IOH_API int ioh_respond_shared(ioh_req *req, const ioh_response *response);
@@ -86,15 +86,31 @@ IOH_API int ioh_respond_end(ioh_req *req);
 /* The connection closes after this answer. Before the answer begins. [in a callback] */
 IOH_API void ioh_respond_close(ioh_req *req);
 
+/* ---- answering later, from any thread
+ *
+ * ioh_defer() takes a request out of its callbacks: it stays open until one of the functions below has
+ * answered it, or its connection ends. They are as those above, but nothing is said of the send queue:
+ * 0, IOH_EINVAL, IOH_EHEADER, IOH_EGONE (the server does not run), IOH_ENOMEM. An answer for a request
+ * that is gone or answered is dropped and counted (ioh_stats.late_answers). [any thread], except: */
+
+/* The request's name. May be called in on_request, on_body and on_request_end. [in a callback] */
+IOH_API struct ioh_req_id ioh_defer(ioh_req *req);
+
+IOH_API int ioh_reply(ioh_server *server, struct ioh_req_id id, int status,
+                      const struct ioh_header *headers, size_t count, const void *body, size_t len);
+IOH_API int ioh_reply_start(ioh_server *server, struct ioh_req_id id, int status,
+                            const struct ioh_header *headers, size_t count, int64_t length);
+IOH_API int ioh_reply_data(ioh_server *server, struct ioh_req_id id, const void *data, size_t len);
+IOH_API int ioh_reply_end(ioh_server *server, struct ioh_req_id id);
+
 /* ---- shared answers */
 
 /* Builds one; everything is copied. NULL: out of memory, or what ioh_respond() would answer
  * IOH_EINVAL or IOH_EHEADER to. [any thread] */
-IOH_API ioh_response *ioh_response_create(int status, const struct ioh_header *headers, size_t count,
-                                          const void *body, size_t len);
+IOH_API ioh_response *ioh_response_create(int status, const struct ioh_header *headers,
+                                          size_t count, const void *body, size_t len);
 
-/* Frees it; NULL is allowed. Answers already given with it are not touched. It must not be in use in
- * another thread's ioh_respond_shared(). [any thread] */
+/* Gives it back; NULL is allowed. Answers already given with it are not touched. [any thread] */
 IOH_API void ioh_response_destroy(ioh_response *response);
 
 /* The reason phrase for a status, "" when it has none (RFC 9110 15). [any thread] */

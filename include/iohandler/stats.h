@@ -12,30 +12,40 @@ extern "C" {
 struct ioh_stats {
     size_t size; /* set by IOH_STATS_INIT */
 
-    uint64_t threads;              /* made by this server */
-    uint64_t connections;          /* open now */
-    uint64_t websockets;           /* of these, WebSockets */
-    uint64_t accepted;             /* since the start */
-    uint64_t accept_pauses;        /* accepting stopped for a while: out of descriptors or memory */
-    uint64_t closed_by_peer;       /* the peer ended it first */
-    uint64_t closed_by_deadline;   /* a deadline of options.h passed */
-    uint64_t requests;             /* heads that were whole and valid */
-    uint64_t requests_refused;     /* answered by the library with 4xx or 5xx, also as on_ws_upgrade said */
+    uint64_t threads;            /* made by this server */
+    uint64_t connections;        /* open now */
+    uint64_t websockets;         /* of these, WebSockets */
+    uint64_t accepted;           /* since the start */
+    uint64_t accept_pauses;      /* accepting stopped for a while: out of descriptors or memory */
+    uint64_t closed_by_peer;     /* the peer ended it first */
+    uint64_t closed_by_deadline; /* a deadline of options.h passed */
+    uint64_t requests;           /* heads that were whole and valid */
+    uint64_t
+        requests_refused; /* answered by the library with 4xx or 5xx, also as on_ws_upgrade said */
     uint64_t ws_messages_received; /* whole data messages */
     uint64_t ws_messages_sent;
-    uint64_t ws_failed;            /* WebSockets ended by the library with an error code */
+    uint64_t ws_failed; /* WebSockets ended by the library with an error code */
     uint64_t bytes_received;
     uint64_t bytes_sent;
-    uint64_t send_full;       /* connections aborted at options.send_max */
+    uint64_t send_full;       /* sends refused at options.send_max */
+    uint64_t late_answers;    /* ioh_reply for a request that was gone or answered */
+    uint64_t pool_jobs;       /* callbacks handed to pool and work threads */
+    uint64_t pool_waiting;    /* of these, waiting for a thread now */
+    uint64_t pool_full;       /* of these, that found the queue full (options.pool_full) */
+    uint64_t auto_late;       /* AUTO: loops taken over from a late callback */
+    uint64_t auto_stalled;    /* AUTO: late callbacks with no pool thread left to take over */
     uint64_t turns;           /* of all loops */
     uint64_t turn_events_p50; /* events per turn: median and 99th percentile, within 1/16 */
     uint64_t turn_events_p99;
     uint64_t fd_limit; /* RLIMIT_NOFILE, soft, after the start */
+    uint64_t
+        nr_throttled; /* of this process's cgroup: periods in which its CPU quota was used up */
+    uint64_t throttled_us; /* and for how long its threads then had to wait */
 };
 
-#define IOH_STATS_INIT                       \
-    {                                        \
-        .size = sizeof(struct ioh_stats)     \
+#define IOH_STATS_INIT                   \
+    {                                    \
+        .size = sizeof(struct ioh_stats) \
     }
 
 /* Fills stats (as much as its size says). IOH_EVERSION, IOH_ENOMEM. [any thread] */

@@ -35,6 +35,10 @@ IOH_API ioh_buf *ioh_ws_frame(int op, const void *data, size_t len);
 /* Sends a frame of ioh_ws_frame(), which is consumed, also on an error. [in a callback] */
 IOH_API int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame);
 
+/* ioh_wait_sent() (conn.h), then ioh_ws_send_frame(); the frame is consumed, also on an error. Answers as
+ * both. [in a callback] */
+IOH_API int ioh_ws_send_wait(ioh_conn *conn, ioh_buf *frame, uint32_t timeout_ms);
+
 /* Hands a frame of ioh_ws_frame() to the connection named id, to be sent on its own thread. The
  * frame is consumed, also on an error. 0 means handed over: a connection that leaves in the
  * meantime does not get it. IOH_EINVAL (not such a frame), IOH_EGONE, IOH_ENOMEM. [any thread] */

@@ -180,3 +180,74 @@ unsigned ioh__cpu_count(void)
     }
     return tighter(count, ioh__cpu_quota("/proc/self/cgroup", "/sys/fs/cgroup"));
 }
+
+/* ---- throttling */
+
+/* The path behind "0::" (version 2) or behind a list with cpu (version 1), in text; NULL: none. */
+static char *own_group(char *text, bool *v2, char **list)
+{
+    char *save = NULL;
+    for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+        char *at = strchr(line, ':');
+        char *path = at ? strchr(at + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *at++ = 0;
+        *path++ = 0;
+        *v2 = *at == 0;
+        *list = at;
+        if (*v2 || has_cpu(at))
+            return path;
+    }
+    return NULL;
+}
+
+/* cpu.stat: lines of a name and a number. */
+static bool read_stat(const char *dir, uint64_t *times, uint64_t *us)
+{
+    char path[PATH_MAX], name[64];
+    unsigned long long value;
+    int len = snprintf(path, sizeof(path), "%s/cpu.stat", dir);
+    FILE *file = len > 0 && (size_t)len < sizeof(path) ? fopen(path, "re") : NULL;
+    if (!file)
+        return false;
+    while (fscanf(file, "%63s %llu", name, &value) == 2) {
+        if (strcmp(name, "nr_throttled") == 0)
+            *times = value;
+        else if (strcmp(name, "throttled_usec") == 0)
+            *us = value;
+        else if (strcmp(name, "throttled_time") == 0) /* version 1: nanoseconds */
+            *us = value / 1000;
+    }
+    fclose(file);
+    return true;
+}
+
+void ioh__cpu_throttled_in(const char *proc_cgroup, const char *root, uint64_t *times, uint64_t *us)
+{
+    char text[4096], dir[PATH_MAX], *list = NULL;
+    bool v2 = false;
+    *times = *us = 0;
+    FILE *file = fopen(proc_cgroup, "re");
+    if (!file)
+        return;
+    size_t len = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[len] = 0;
+    char *path = own_group(text, &v2, &list);
+    if (!path)
+        return;
+    const char *mount = v2 ? "" : list;
+    int n = snprintf(dir, sizeof(dir), "%s/%s%s", root, mount, leads_out(path) ? "" : path);
+    if (n > 0 && (size_t)n < sizeof(dir) && read_stat(dir, times, us))
+        return;
+    n = snprintf(dir, sizeof(dir), "%s/%s", root,
+                 mount); /* a container sees its own group as root */
+    if (n > 0 && (size_t)n < sizeof(dir))
+        read_stat(dir, times, us);
+}
+
+void ioh__cpu_throttled(uint64_t *times, uint64_t *us)
+{
+    ioh__cpu_throttled_in("/proc/self/cgroup", "/sys/fs/cgroup", times, us);
+}

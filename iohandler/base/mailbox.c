@@ -35,7 +35,7 @@ static struct ioh__mail *reverse(struct ioh__mail *mail)
     return first;
 }
 
-static void write_event(struct ioh__mailbox *box)
+void ioh__mailbox_ring(struct ioh__mailbox *box)
 {
     /* A full counter (EAGAIN) wakes as well as a fresh one. */
     uint64_t one = 1;
@@ -72,14 +72,14 @@ bool ioh__mailbox_post(struct ioh__mailbox *box, struct ioh__mail *mail)
     int state = SLEEPING;
     if (atomic_load(&box->state) == SLEEPING &&
         atomic_compare_exchange_strong(&box->state, &state, AWAKE))
-        write_event(box);
+        ioh__mailbox_ring(box);
     return true;
 }
 
 void ioh__mailbox_poke(struct ioh__mailbox *box)
 {
     if (atomic_exchange(&box->state, POKED) == SLEEPING)
-        write_event(box);
+        ioh__mailbox_ring(box);
 }
 
 struct ioh__mail *ioh__mailbox_take(struct ioh__mailbox *box)

@@ -40,11 +40,20 @@ bool ioh__mailbox_post(struct ioh__mailbox *box, struct ioh__mail *mail);
 /* Any thread: makes the owner look, without mail: wakes it, or makes its next sleep() answer false. */
 void ioh__mailbox_poke(struct ioh__mailbox *box);
 
+/* The owner: has mail come? */
+static inline bool ioh__mailbox_any(struct ioh__mailbox *box)
+{
+    return atomic_load_explicit(&box->last, memory_order_relaxed) != NULL;
+}
+
 /* The owner: takes all mail, oldest first, linked by next; NULL when there is none. */
 struct ioh__mail *ioh__mailbox_take(struct ioh__mailbox *box);
 
 /* The owner, before it waits: true = nothing is there and senders will now write the eventfd. */
 bool ioh__mailbox_sleep(struct ioh__mailbox *box);
+
+/* The owner: makes the eventfd readable. */
+void ioh__mailbox_ring(struct ioh__mailbox *box);
 
 /* The owner, after it waited. */
 void ioh__mailbox_wake(struct ioh__mailbox *box);

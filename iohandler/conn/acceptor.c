@@ -3,11 +3,12 @@
 
 #include <errno.h>
 #include <iohandler/error.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "conn/conn.h"
+#include "conn/message.h"
+#include "conn/single.h"
 
 static int watch(struct ioh__hub *hub, struct ioh__acceptor *a)
 {
@@ -41,6 +42,7 @@ void ioh__acceptors_stop(struct ioh__hub *hub)
 {
     for (unsigned i = 0; i < hub->acceptor_count; i++)
         ioh__loop_leave(&hub->loop, &hub->acceptors[i].chan);
+    ioh__single_unprepare(hub);
     hub->acceptor_count = 0;
     hub->accepting_paused = false;
 }
@@ -66,7 +68,7 @@ static struct ioh__hub *least_loaded(struct ioh__hub *self)
 
 void ioh__accepted(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, int listener)
 {
-    if (hub->stopping) {
+    if (atomic_load_explicit(&hub->stopping, memory_order_relaxed)) {
         close(fd);
         atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
         return;
@@ -78,16 +80,19 @@ void ioh__accepted(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, i
         ioh__log_add(&hub->loop.log, IOH_LOG_WARN, "out of memory: a new connection is closed");
 }
 
-static void send_to(struct ioh__hub *to, int fd, const struct ioh__peer *peer, int listener)
+static void send_to(struct ioh__hub *from, struct ioh__hub *to, int fd,
+                    const struct ioh__peer *peer, int listener)
 {
-    struct ioh__message *m = malloc(sizeof *m);
+    struct ioh__message *m = ioh__message_new(IOH__MESSAGE_ACCEPTED, 0, 0);
     if (m) {
-        *m = (struct ioh__message){.kind = IOH__MESSAGE_ACCEPTED,
-                                   .as.accepted = {fd, listener, *peer}};
-        if (ioh__mailbox_post(&to->loop.mailbox, &m->mail))
-            return;
-        free(m);
+        m->as.accepted.fd = fd;
+        m->as.accepted.listener = listener;
+        m->as.accepted.peer = *peer;
     }
+    if (ioh__message_give(to, m) == 0)
+        return;
+    if (!m)
+        ioh__log_add(&from->loop.log, IOH_LOG_WARN, "out of memory: a new connection is closed");
     close(fd);
     atomic_fetch_sub_explicit(&to->load, 1, memory_order_relaxed);
 }
@@ -96,14 +101,24 @@ void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *a)
 {
     for (int i = 0; i < IOH__ACCEPT_BATCH; i++) {
         struct ioh__peer peer;
+        bool single = hub->options->type == IOH_THREADS;
+        int error = single ? ioh__single_prepare(hub) : 0;
+        if (error) {
+            pause_accepting(hub, error);
+            return;
+        }
         int fd = ioh__sock_accept(a->chan.fd, a->tcp, &peer);
+        if (fd >= 0 && single) {
+            ioh__single_start(hub, fd, &peer, a->number);
+            continue;
+        }
         if (fd >= 0) {
             struct ioh__hub *to = least_loaded(hub);
             atomic_fetch_add_explicit(&to->load, 1, memory_order_relaxed);
             if (to == hub)
                 ioh__accepted(hub, fd, &peer, a->number);
             else
-                send_to(to, fd, &peer, a->number);
+                send_to(hub, to, fd, &peer, a->number);
             continue;
         }
         if (errno == EAGAIN)

@@ -11,7 +11,7 @@
 
 #include "conn/hub.h"
 
-#define IOH__ACCEPT_BATCH 64        /* a turn's: those who are connected go on being served */
+#define IOH__ACCEPT_BATCH 64 /* a turn's: those who are connected go on being served */
 #define IOH__ACCEPT_PAUSE_MS 100u
 
 void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *acceptor);

@@ -1,12 +1,14 @@
 /* Connections (see conn.h): life, reading, writing, deadlines. The thread that holds the loop. */
 #include "conn/conn.h"
 
-#include <iohandler/conn.h>
 #include <iohandler/error.h>
+#include <iohandler/options.h>
 #include <linux/sockios.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "conn/crew.h"
 
 #define FLUSH_MAX (512u * 1024u) /* one connection's share of a turn */
 
@@ -24,6 +26,9 @@ ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer 
         ioh__timer_init(&conn->timer);
         ioh__list_init(&conn->work);
         if (ioh__loop_enter(&hub->loop, &conn->chan) == 0) {
+            conn->queue = ioh__crew_queue(hub->crew, conn);
+            hub->only = &conn->chan;
+            hub->served = true;
             conn->phase_at = hub->loop.now + hub->options->idle_timeout_ms;
             ioh__count(&hub->loop.count.connections, 1);
             ioh__count(&hub->loop.count.accepted, 1);
@@ -40,6 +45,7 @@ void ioh__conn_free(ioh_conn *conn)
 {
     struct ioh__hub *hub = conn->hub;
     ioh__list_remove(&conn->work);
+    ioh__crew_leave(hub->crew, conn);
     ioh__count(&hub->loop.count.connections, (uint64_t)-1);
     atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
     ioh__pool_put(&hub->conns, conn);
@@ -65,15 +71,23 @@ void ioh__conn_die(ioh_conn *conn, enum ioh__end why, bool reset)
         return;
     if (!conn->counted && why != IOH__END_LOCAL)
         ioh__count(why == IOH__END_PEER ? &loop->count.closed_by_peer
-                                        : &loop->count.closed_by_deadline, 1);
+                                        : &loop->count.closed_by_deadline,
+                   1);
     conn->state = IOH__CONN_DEAD;
+    ioh__conn_show(conn, IOH__FACE_OVER);
+    atomic_store_explicit(&conn->gone, true, memory_order_relaxed);
+    if (why == IOH__END_PEER)
+        ioh__conn_peer_left(conn);
     if (reset)
         ioh__sock_set_reset(conn->chan.fd);
     ioh__loop_leave(loop, &conn->chan);
+    conn->hub->only = NULL;
     close(conn->chan.fd);
     ioh__timer_cancel(&conn->timer);
     ioh__outq_clear(&conn->out, &loop->mem);
     drop_input(conn);
+    atomic_store_explicit(&conn->queued, 0, memory_order_relaxed);
+    ioh__crew_wake_waiters(conn->hub->crew);
     ioh__conn_touch(conn);
 }
 
@@ -82,6 +96,7 @@ void ioh__conn_close(ioh_conn *conn, bool linger)
     if (conn->state > IOH__CONN_OPEN)
         return;
     conn->state = IOH__CONN_FLUSHING;
+    ioh__conn_show(conn, IOH__FACE_OVER);
     conn->linger = linger;
     conn->counted = true;
     conn->phase_at = 0;
@@ -92,12 +107,24 @@ void ioh__conn_close(ioh_conn *conn, bool linger)
 
 bool ioh__conn_may_feed(const ioh_conn *conn)
 {
-    if (conn->state != IOH__CONN_OPEN)
-        return false;
-    const struct ioh_options *o = conn->hub->options;
-    if (conn->out.bytes > (conn->waiting ? o->send_low : o->send_high))
+    if (conn->state != IOH__CONN_OPEN || conn->busy)
         return false;
     return !conn->waiting || conn->proto->ready(conn);
+}
+
+bool ioh__conn_may_read(const ioh_conn *conn)
+{
+    return ioh__conn_may_feed(conn) && !conn->paused &&
+           conn->out.bytes <= conn->hub->options->send_high;
+}
+
+void ioh__conn_peer_left(ioh_conn *conn)
+{
+    atomic_store_explicit(&conn->gone, true, memory_order_relaxed);
+    if (conn->gone_told || !conn->hub->handler->on_peer_gone || !conn->proto->engaged(conn))
+        return;
+    conn->gone_told = conn->gone_due = true;
+    ioh__conn_touch(conn);
 }
 
 void ioh__conn_recall(ioh_conn *conn)
@@ -113,8 +140,7 @@ void ioh__conn_recall(ioh_conn *conn)
 bool ioh__conn_read(ioh_conn *conn)
 {
     struct ioh__hub *hub = conn->hub;
-    ssize_t n =
-        conn->xport->read(conn, hub->loop.rx + conn->in_len, IOH__RX_SIZE - conn->in_len);
+    ssize_t n = conn->xport->read(conn, hub->loop.rx + conn->in_len, IOH__RX_SIZE - conn->in_len);
     if (n > 0) {
         ioh__conn_recall(conn);
         hub->rx_len += (size_t)n;
@@ -125,6 +151,7 @@ bool ioh__conn_read(ioh_conn *conn)
         if (!conn->counted)
             ioh__count(&hub->loop.count.closed_by_peer, 1);
         conn->counted = conn->peer_eof = true;
+        ioh__conn_peer_left(conn);
         conn->proto->eof(conn);
     } else if (n == IOH__XPORT_BROKEN) {
         ioh__conn_die(conn, IOH__END_PEER, false);
@@ -163,6 +190,16 @@ uint64_t ioh__conn_prolong(const ioh_conn *conn, uint64_t at, size_t n, uint32_t
     return at < most ? at : most;
 }
 
+int ioh__conn_too_much(ioh_conn *conn)
+{
+    const struct ioh_options *o = conn->hub->options;
+    ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
+                 "send queue above %llu bytes: connection reset", (unsigned long long)o->send_max);
+    ioh__count(&conn->hub->loop.count.send_full, 1);
+    ioh__conn_die(conn, IOH__END_LOCAL, true);
+    return IOH_EFULL;
+}
+
 int ioh__conn_queued(ioh_conn *conn)
 {
     const struct ioh_options *o = conn->hub->options;
@@ -170,16 +207,19 @@ int ioh__conn_queued(ioh_conn *conn)
         ioh__conn_touch(conn);
     if (conn->out.bytes <= o->send_high)
         return 0;
-    if (conn->out.bytes > o->send_max) {
-        ioh__count(&conn->hub->loop.count.send_full, 1);
-        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
-                     "send queue above %llu bytes: connection reset",
-                     (unsigned long long)o->send_max);
-        ioh__conn_die(conn, IOH__END_LOCAL, true);
-        return IOH_EFULL;
-    }
+    if (conn->out.bytes > o->send_max)
+        return ioh__conn_too_much(conn);
     conn->want_drain = true;
     return IOH_QUEUED;
+}
+
+bool ioh__conn_drops(ioh_conn *conn, size_t len)
+{
+    const struct ioh_options *o = conn->hub->options;
+    if (o->send_full != IOH_SEND_FULL_DROP || conn->out.bytes + len <= o->send_max)
+        return false;
+    ioh__count(&conn->hub->loop.count.send_full, 1);
+    return true;
 }
 
 int ioh__conn_no_memory(ioh_conn *conn)
@@ -227,8 +267,8 @@ static void flush(ioh_conn *conn)
         return;
     }
     uint32_t full = conn->hub->options->write_timeout_ms;
-    conn->write_at = conn->write_at ? ioh__conn_prolong(conn, conn->write_at, written, full)
-                                    : loop->now + full;
+    conn->write_at =
+        conn->write_at ? ioh__conn_prolong(conn, conn->write_at, written, full) : loop->now + full;
     conn->write_mark = in_kernel(conn);
     ioh__outq_shrink(&conn->out, &loop->mem);
 }
@@ -262,11 +302,27 @@ static void finish(ioh_conn *conn)
 
 static uint32_t interest(const ioh_conn *conn)
 {
-    uint32_t in = conn->state == IOH__CONN_LINGERING ||
-                          (conn->state == IOH__CONN_OPEN && !conn->held && !conn->peer_eof)
-                      ? EPOLLIN
-                      : 0;
-    return in | (conn->blocked ? EPOLLOUT : 0);
+    uint32_t want = conn->blocked ? EPOLLOUT : 0;
+    if (conn->state == IOH__CONN_LINGERING)
+        want |= EPOLLIN;
+    if (conn->state == IOH__CONN_OPEN && !conn->peer_eof) {
+        if (!conn->held)
+            want |= EPOLLIN;
+        if (!atomic_load_explicit(&conn->gone, memory_order_relaxed))
+            want |= EPOLLRDHUP;
+    }
+    return want;
+}
+
+/* What other threads see of the queue, and those who wait for it. */
+static void show_queue(ioh_conn *conn)
+{
+    size_t before = atomic_load_explicit(&conn->queued, memory_order_relaxed);
+    if (before == conn->out.bytes)
+        return;
+    atomic_store_explicit(&conn->queued, conn->out.bytes, memory_order_relaxed);
+    if (before > conn->hub->options->send_low && conn->out.bytes <= conn->hub->options->send_low)
+        ioh__crew_wake_waiters(conn->hub->crew);
 }
 
 static void set_timer(ioh_conn *conn)
@@ -283,16 +339,20 @@ static void set_timer(ioh_conn *conn)
 void ioh__conn_settle(ioh_conn *conn)
 {
     struct ioh__hub *hub = conn->hub;
-    if (conn->out.bytes && !conn->blocked && conn->state != IOH__CONN_DEAD)
+    if (conn->out.bytes && !conn->blocked && !conn->corked && conn->state != IOH__CONN_DEAD)
         flush(conn);
     if (conn->state == IOH__CONN_FLUSHING && conn->out.bytes == 0)
         finish(conn);
     if (conn->state == IOH__CONN_DEAD)
         return;
+    show_queue(conn);
     if (conn->want_drain && conn->out.bytes <= hub->options->send_low)
         ioh__conn_touch(conn);
-    if (conn->waiting && ioh__conn_may_feed(conn))
+    if ((conn->waiting && ioh__conn_may_feed(conn)) || (conn->runs && !conn->busy))
         ioh__conn_touch(conn);
+    if (conn->held && !conn->waiting && !conn->busy && !conn->paused &&
+        conn->out.bytes <= hub->options->send_low)
+        conn->held = false;
     if (ioh__loop_watch(&hub->loop, &conn->chan, interest(conn))) {
         ioh__log_add(&hub->loop.log, IOH_LOG_WARN, "epoll refuses a connection: it is reset");
         ioh__conn_die(conn, IOH__END_LOCAL, true);
@@ -314,51 +374,4 @@ void ioh__conn_expired(ioh_conn *conn)
         ioh__conn_die(conn, IOH__END_LOCAL, false);
     if (conn->state != IOH__CONN_DEAD)
         ioh__conn_settle(conn);
-}
-
-/* ---- the public face (include/iohandler/conn.h) */
-
-ioh_conn_id ioh_conn_get_id(const ioh_conn *conn)
-{
-    return ioh__make_id(conn->chan.generation, conn->hub->loop.index, conn->chan.slot);
-}
-
-void *ioh_conn_user(const ioh_conn *conn)
-{
-    return conn->user;
-}
-
-void ioh_conn_set_user(ioh_conn *conn, void *user)
-{
-    conn->user = user;
-}
-
-ioh_server *ioh_conn_server(const ioh_conn *conn)
-{
-    return conn->hub->server;
-}
-
-int ioh_conn_listener(const ioh_conn *conn)
-{
-    return conn->listener;
-}
-
-void ioh_conn_peer(const ioh_conn *conn, char *text, size_t size)
-{
-    ioh__peer_text(&conn->peer, text, size);
-}
-
-size_t ioh_conn_queued(const ioh_conn *conn)
-{
-    return conn->out.bytes;
-}
-
-void ioh_close(ioh_conn *conn)
-{
-    ioh__conn_close(conn, true);
-}
-
-void ioh_abort(ioh_conn *conn)
-{
-    ioh__conn_die(conn, IOH__END_LOCAL, true);
 }

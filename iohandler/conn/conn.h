@@ -51,7 +51,7 @@ struct ioh__proto_ops {
      * connection it answers MORE. */
     enum ioh__feed (*feed)(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
                            struct ioh__job *job);
-    /* A job that feed made has run, and the connection is still OPEN. */
+    /* A job that feed made has run, wherever, and the connection is still OPEN. */
     void (*done)(ioh_conn *conn, struct ioh__job *job);
     /* After WAIT: would feed go on now? */
     bool (*ready)(const ioh_conn *conn);
@@ -61,6 +61,14 @@ struct ioh__proto_ops {
     void (*timeout)(ioh_conn *conn);
     /* The server stops: end what is idle, let what is under way finish. */
     void (*stop)(ioh_conn *conn);
+    /* What the host may still read moves out of the receive buffer. */
+    void (*keep)(ioh_conn *conn);
+    /* The path of the request under way, for AUTO's memory; len 0: none. */
+    struct ioh_str (*path)(const ioh_conn *conn);
+    /* Is something of the host's under way, so that it wants to know when the peer leaves? */
+    bool (*engaged)(const ioh_conn *conn);
+    /* The job that feed made last will not run, since its pool is full: refuse what it was for. */
+    void (*overloaded)(ioh_conn *conn);
     /* The connection is DEAD: true: one more callback is due, and call again; false: all is freed. */
     bool (*gone)(ioh_conn *conn, struct ioh__job *job);
 };
@@ -71,6 +79,7 @@ extern const struct ioh__proto_ops ioh__proto_http1, ioh__proto_ws;
 
 struct ioh__http1_conn {
     ioh_req *req;
+    uint32_t number;  /* of the current or last request: half of its id */
     uint32_t scanned; /* of the head: ioh__http1_parse() */
     uint8_t step;     /* enum step of http1_conn.c */
     bool begun;       /* the head's first byte has come */
@@ -78,8 +87,12 @@ struct ioh__http1_conn {
 
 struct ioh__ws_conn {
     struct ioh__ws engine;
-    uint8_t step; /* enum step of ws_conn.c */
+    uint8_t step;   /* enum step of ws_conn.c */
+    bool told_open; /* on_ws_open has been called, or would have been: on_ws_close is due */
 };
+
+/* What other threads are told of a connection. */
+enum ioh__face { IOH__FACE_HTTP, IOH__FACE_WS, IOH__FACE_WS_CLOSED, IOH__FACE_OVER };
 
 struct ioh_conn {
     struct ioh__chan chan; /* first: the loop hands it out */
@@ -94,8 +107,8 @@ struct ioh_conn {
     uint8_t *in; /* bytes that feed() left; NULL: none */
     size_t in_len, in_room;
 
-    uint64_t phase_at; /* ms; the protocol's deadline, 0 = none */
-    uint64_t write_at; /* ms; the peer must have read by then, 0 = nothing waits for it */
+    uint64_t phase_at;   /* ms; the protocol's deadline, 0 = none */
+    uint64_t write_at;   /* ms; the peer must have read by then, 0 = nothing waits for it */
     uint32_t write_mark; /* what the kernel still held when write_at was set */
 
     union {
@@ -103,11 +116,29 @@ struct ioh_conn {
         struct ioh__ws_conn ws;
     } as;
 
+    /* who runs its callbacks */
+    struct ioh__queue *queue;     /* the threads that do; NULL: who holds the loop */
+    struct ioh__queue *own_queue; /* AFFINE: its work thread's, once it has one */
+    struct ioh__message *runs;    /* ioh_run_on() that came while a callback ran; oldest first */
+    _Atomic size_t queued;        /* out.bytes, for other threads; */
+    _Atomic size_t posted;        /* and what they have posted since */
+    _Atomic uint8_t face;         /* enum ioh__face */
+    _Atomic bool gone;            /* the peer has left, or half of it */
+    uint8_t late;                 /* AUTO: how many more callbacks go to the pool at once */
+
     struct ioh__peer peer;
-    uint8_t state;    /* enum ioh__conn_state */
-    bool opened : 1;  /* on_open said yes: on_close is due */
-    bool waiting : 1; /* feed said WAIT, or must not be called while the queue is high */
-    bool held : 1;    /* waiting, and bytes came: the poller is not asked for input */
+    uint8_t state;   /* enum ioh__conn_state */
+    bool busy : 1;   /* a callback of it runs on another thread, or is on its way there */
+    bool paused : 1; /* ioh_pause() */
+    bool
+        corked : 1; /* what is queued waits: on_ws_open comes before the peer knows of the WebSocket */
+    bool gone_due : 1;   /* on_peer_gone is to be called, */
+    bool gone_told : 1;  /* or has been */
+    bool classified : 1; /* queue is on_classify's choice for this request */
+    bool stays : 1;      /* and it was INLINE: AUTO does not send it to the pool beforehand */
+    bool opened : 1;     /* on_open said yes: on_close is due */
+    bool waiting : 1;    /* feed said WAIT */
+    bool held : 1;    /* bytes came that must not be read yet: the poller is not asked for input */
     bool blocked : 1; /* the kernel's buffer is full: the poller is asked for output */
     bool peer_eof : 1;
     bool linger : 1;     /* wait for the peer's end after ours */
@@ -119,7 +150,8 @@ struct ioh_conn {
 /* ---- for the turn */
 
 /* A new connection in state NEW, or NULL: out of memory, fd is closed then. */
-ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, int listener);
+ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer *peer,
+                           int listener);
 
 /* After anything was done with it: writes what is queued, goes on with closing, tells the poller and the
  * timer. */
@@ -140,8 +172,9 @@ void ioh__conn_discard(ioh_conn *conn);
 /* Its timer has expired. */
 void ioh__conn_expired(ioh_conn *conn);
 
-/* May feed() be called? */
+/* May feed() be called? And may more be read? */
 bool ioh__conn_may_feed(const ioh_conn *conn);
+bool ioh__conn_may_read(const ioh_conn *conn);
 
 /* DEAD and all callbacks are through. */
 void ioh__conn_free(ioh_conn *conn);
@@ -159,8 +192,26 @@ enum ioh__end { IOH__END_LOCAL, IOH__END_PEER, IOH__END_DEADLINE };
 /* -> DEAD at once. reset: the peer gets a RST. */
 void ioh__conn_die(ioh_conn *conn, enum ioh__end why, bool reset);
 
+/* What other threads see. */
+static inline void ioh__conn_show(ioh_conn *conn, enum ioh__face face)
+{
+    atomic_store_explicit(&conn->face, (uint8_t)face, memory_order_release);
+}
+
+/* The peer has gone, or will send no more. */
+void ioh__conn_peer_left(ioh_conn *conn);
+
+/* Reading goes on after ioh_pause(). */
+void ioh__conn_resume(ioh_conn *conn);
+
+/* Is a message of len bytes to be dropped, since the queue is full and options.send_full says so? */
+bool ioh__conn_drops(ioh_conn *conn, size_t len);
+
 /* The answer of a sending function after bytes were queued: 0, IOH_QUEUED or IOH_EFULL. */
 int ioh__conn_queued(ioh_conn *conn);
+
+/* The queue is above send_max: a reset. Answers IOH_EFULL. */
+int ioh__conn_too_much(ioh_conn *conn);
 
 /* Out of memory while sending: the stream has a hole, so the connection ends. Answers IOH_ENOMEM. */
 int ioh__conn_no_memory(ioh_conn *conn);
@@ -176,5 +227,16 @@ static inline bool ioh__conn_is_current(const ioh_conn *conn)
 
 /* Turns an http1 connection into a WebSocket. */
 void ioh__ws_begin(ioh_conn *conn);
+
+/* What ioh_ws_send_frame() and ioh_ws_close() do, on the thread that holds the loop. */
+int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame);
+void ioh__ws_close_now(ioh_conn *conn, int code, const char *reason, size_t len);
+
+/* ---- from another thread: the posting half of the public functions */
+
+/* Posts what a callback of the connection wants done; NULL: out of memory. bytes count as queued from now on. 0,
+ * IOH_QUEUED, IOH_EFULL, IOH_EGONE, IOH_ENOMEM; on an error the message is freed. */
+struct ioh__message;
+int ioh__conn_post(ioh_conn *conn, struct ioh__message *m, size_t bytes);
 
 #endif

@@ -1,10 +1,12 @@
 /* HTTP/1 on a connection: requests in, callbacks out, answers in order. The thread that holds the
  * loop.
  *
- *     HEAD --head whole--> BODY --body whole--> ANSWER --answered--> FINISH --> HEAD, or close
- *       |                   |                     |
- *       +--upgrade--> UPGRADE --accepted--> the WebSocket protocol takes over
- *       +--refused--> answer, FINISH      (from every step: a fault ends the connection)
+ *     HEAD --head whole, on_classify--> START --> BODY --body whole--> ANSWER --answered--> FINISH
+ *      ^ |                                |                              |                   |   |
+ *      | |      UPGRADE <---upgrade-------+                   ioh_defer(): waits       close <   |
+ *      | |         +--accepted--> the WebSocket protocol takes over                              |
+ *      | +--refused--> answer, FINISH     (from every step: a fault ends the connection)         |
+ *      +-----------------------------------------------------------------------------------------+
  *
  * One request at a time: while its answer is due, pipelined input waits (RFC 9112 9.3.2).
  */
@@ -12,10 +14,11 @@
 #include <iohandler/stats.h>
 #include <string.h>
 
+#include "conn/crew.h"
 #include "conn/req.h"
 #include "proto/ws_shake.h"
 
-enum step { STEP_HEAD, STEP_UPGRADE, STEP_BODY, STEP_ANSWER, STEP_FINISH };
+enum step { STEP_HEAD, STEP_START, STEP_UPGRADE, STEP_BODY, STEP_ANSWER, STEP_FINISH };
 
 static const struct ioh_handler *handler_of(const ioh_conn *conn)
 {
@@ -48,6 +51,7 @@ static ioh_req *blank_req(ioh_conn *conn)
     }
     memset(req, 0, sizeof *req);
     req->conn = conn;
+    req->number = conn->as.http1.number;
     req->head.fields = req->fields;
     req->send_body = true;
     return req;
@@ -161,18 +165,32 @@ static bool speaks_websocket(const struct ioh_handler *h)
 }
 
 /* A whole head lies at data. */
-static enum ioh__feed begin_request(ioh_conn *conn, const uint8_t *data, struct ioh__job *job)
+static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh__job *job)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
-    const struct ioh_handler *handler = handler_of(conn);
     ioh_req *req = h->req;
     req->base = (const char *)data;
-    req->close = !req->head.keep_alive || conn->hub->stopping;
+    req->number = ++h->number;
+    req->close = !req->head.keep_alive;
     req->continue_pending =
         req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
     h->scanned = 0;
     h->begun = false;
+    h->step = STEP_START;
     ioh__count(&conn->hub->loop.count.requests, 1);
+    if (!handler_of(conn)->on_classify)
+        return IOH__FEED_MORE;
+    *job = (struct ioh__job){.kind = IOH__JOB_CLASSIFY, .conn = conn, .req = req};
+    job->route.size = sizeof job->route;
+    job->route.exec = conn->hub->options->exec;
+    return IOH__FEED_JOB;
+}
+
+static enum ioh__feed start_request(ioh_conn *conn, struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    const struct ioh_handler *handler = handler_of(conn);
+    ioh_req *req = h->req;
     if (req->head.upgrade_websocket && speaks_websocket(handler))
         return begin_upgrade(conn, job);
     if (req->head.has_length && req->head.content_length > conn->hub->options->max_body_bytes) {
@@ -210,7 +228,7 @@ static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_
     case IOH__HTTP1_DONE:
         h->req = req;
         *used = req->head.len;
-        return begin_request(conn, data, job);
+        return take_head(conn, data, job);
     case IOH__HTTP1_FAULT:
         hub->spare_req = req;
         refuse(conn, &fault);
@@ -298,6 +316,8 @@ static enum ioh__feed feed_answer(ioh_conn *conn)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
     ioh_req *req = h->req;
+    if (req->answer == IOH__ANSWER_NONE && req->deferred)
+        return IOH__FEED_WAIT;
     if (req->answer == IOH__ANSWER_NONE) {
         ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "the host gave no answer: 500 is sent");
         ioh__respond_refusal(req, 500);
@@ -314,6 +334,7 @@ static bool complete_due(ioh_conn *conn, struct ioh__job *job)
     if (!req || !req->called || !handler_of(conn)->on_complete)
         return false;
     req->called = false;
+    req->said = IOH__ANSWER_DONE; /* whoever gave the answer: there is no other */
     *job = (struct ioh__job){.kind = IOH__JOB_COMPLETE,
                              .conn = conn,
                              .req = req,
@@ -325,12 +346,16 @@ static bool complete_due(ioh_conn *conn, struct ioh__job *job)
 static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
+    conn->gone_due = false; /* nothing is under way any more that on_peer_gone could be about */
     if (complete_due(conn, job))
         return IOH__FEED_JOB;
     bool close = h->req->close || conn->peer_eof;
     /* After a whole request nothing unread is left that could turn the close into a reset. */
     bool linger = !h->req->body_whole;
     free_req(conn);
+    if (conn->classified)
+        ioh__crew_reset(conn->hub->crew, conn);
+    conn->gone_told = false;
     h->step = STEP_HEAD;
     if (close)
         ioh__conn_close(conn, linger);
@@ -343,6 +368,8 @@ static enum ioh__feed feed_step(ioh_conn *conn, uint8_t *data, size_t len, size_
     switch ((enum step)conn->as.http1.step) {
     case STEP_HEAD:
         return feed_head(conn, data, len, used, job);
+    case STEP_START:
+        return start_request(conn, job);
     case STEP_BODY:
         return feed_body(conn, data, len, used, job);
     case STEP_ANSWER:
@@ -355,20 +382,17 @@ static enum ioh__feed feed_step(ioh_conn *conn, uint8_t *data, size_t len, size_
     return IOH__FEED_WAIT;
 }
 
-/* The head stays readable for the host although the receive buffer is about to be used for others. */
-static void keep_head(ioh_conn *conn)
+static bool http1_ready(const ioh_conn *conn)
 {
-    ioh_req *req = conn->as.http1.req;
-    if (!req || req->copy || !req->base)
-        return;
-    req->copy = ioh__mem_get(&conn->hub->loop.mem, req->head.len, &req->copy_room);
-    if (!req->copy) {
-        req->copy_room = 0;
-        ioh__conn_no_memory(conn);
-        return;
-    }
-    memcpy(req->copy, req->base, req->head.len);
-    req->base = req->copy;
+    const struct ioh__http1_conn *h = &conn->as.http1;
+    if (h->step == STEP_HEAD)
+        return !conn->paused && conn->out.bytes <= conn->hub->options->send_low;
+    if (h->step == STEP_BODY)
+        return !conn->paused || h->req->answer == IOH__ANSWER_DONE;
+    if (h->step != STEP_ANSWER)
+        return true;
+    return h->req->answer == IOH__ANSWER_DONE ||
+           (h->req->answer == IOH__ANSWER_NONE && !h->req->deferred);
 }
 
 static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
@@ -379,8 +403,9 @@ static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size
     for (;;) {
         size_t n = 0;
         uint8_t before = conn->as.http1.step;
-        if (before == STEP_HEAD && conn->out.bytes > conn->hub->options->send_high) {
-            got = IOH__FEED_WAIT; /* the peer does not read: no more requests from it */
+        if ((before == STEP_HEAD && conn->out.bytes > conn->hub->options->send_high) ||
+            (conn->paused && !http1_ready(conn))) {
+            got = IOH__FEED_WAIT; /* the peer does not read, or the host does not want to */
             break;
         }
         got = feed_step(conn, data + at, len - at, &n, job);
@@ -391,36 +416,29 @@ static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size
             *used = at + n;
             return got;
         }
-        if (got != IOH__FEED_MORE || conn->state != IOH__CONN_OPEN ||
-            before == conn->as.http1.step)
+        if (got != IOH__FEED_MORE || conn->state != IOH__CONN_OPEN || before == conn->as.http1.step)
             break;
     }
     *used = at;
-    if (got != IOH__FEED_JOB && conn->state == IOH__CONN_OPEN)
-        keep_head(conn);
     return got;
 }
 
 static void http1_done(ioh_conn *conn, struct ioh__job *job)
 {
+    if (job->kind == IOH__JOB_CLASSIFY)
+        ioh__crew_route(conn->hub->crew, conn, &job->route);
     if (job->kind == IOH__JOB_WS_UPGRADE)
         upgrade_decided(conn, job);
 }
 
 /* ---- what else happens to a connection */
 
-static bool http1_ready(const ioh_conn *conn)
-{
-    const struct ioh__http1_conn *h = &conn->as.http1;
-    return h->step != STEP_ANSWER || h->req->answer != IOH__ANSWER_STREAMING;
-}
-
 static void http1_eof(ioh_conn *conn)
 {
     /* Half-closed by a client that still waits for its answer (RFC 9112 9.6 allows it to). */
     if (conn->as.http1.step == STEP_HEAD)
         ioh__conn_close(conn, false);
-    else if (conn->as.http1.step < STEP_ANSWER)
+    else if (conn->as.http1.step < STEP_ANSWER && !conn->as.http1.req->deferred)
         ioh__conn_die(conn, IOH__END_PEER, false);
 }
 
@@ -428,6 +446,11 @@ static void http1_timeout(ioh_conn *conn)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
     struct ioh__http1_fault late = {408, "the head or body took too long", 0};
+    if (conn->busy ||
+        conn->waiting) { /* a callback that takes long, or has just come back, is not the peer's fault */
+        conn->phase_at = conn->hub->loop.now + conn->hub->options->body_timeout_ms;
+        return;
+    }
     ioh__count(&conn->hub->loop.count.closed_by_deadline, 1);
     conn->counted = true;
     if (h->step == STEP_HEAD && !h->begun)
@@ -449,6 +472,49 @@ static void http1_stop(ioh_conn *conn)
         ioh__conn_close(conn, false);
 }
 
+/* The head stays readable for the host although the receive buffer is about to be used for others. */
+static void http1_keep(ioh_conn *conn)
+{
+    ioh_req *req = conn->as.http1.req;
+    if (!req || req->copy || !req->base)
+        return;
+    req->copy = ioh__mem_get(&conn->hub->loop.mem, req->head.len, &req->copy_room);
+    if (!req->copy) {
+        req->copy_room = 0;
+        req->base = NULL;
+        req->head.count = 0;
+        ioh__conn_no_memory(conn);
+        return;
+    }
+    memcpy(req->copy, req->base, req->head.len);
+    req->base = req->copy;
+}
+
+static struct ioh_str http1_path(const ioh_conn *conn)
+{
+    const ioh_req *req = conn->as.http1.req;
+    return req && req->base ? ioh_req_path(req) : (struct ioh_str){NULL, 0};
+}
+
+static bool http1_engaged(const ioh_conn *conn)
+{
+    return conn->as.http1.req && conn->as.http1.req->called;
+}
+
+/* RFC 9110 15.6.4. The callback that was to run was the request's first. */
+static void http1_overloaded(ioh_conn *conn)
+{
+    struct ioh__http1_fault full = {503, "the pool's queue is full", 0};
+    conn->as.http1.req->called = false;
+    refuse(conn, &full);
+}
+
+ioh_req *ioh__http1_request(ioh_conn *conn, uint32_t number)
+{
+    ioh_req *req = conn->proto == &ioh__proto_http1 ? conn->as.http1.req : NULL;
+    return req && req->number == number ? req : NULL;
+}
+
 static bool http1_gone(ioh_conn *conn, struct ioh__job *job)
 {
     if (complete_due(conn, job)) {
@@ -461,4 +527,5 @@ static bool http1_gone(ioh_conn *conn, struct ioh__job *job)
 }
 
 const struct ioh__proto_ops ioh__proto_http1 = {
-    http1_feed, http1_done, http1_ready, http1_eof, http1_timeout, http1_stop, http1_gone};
+    http1_feed, http1_done, http1_ready,   http1_eof,        http1_timeout, http1_stop,
+    http1_keep, http1_path, http1_engaged, http1_overloaded, http1_gone};

@@ -7,6 +7,7 @@
 
 #include "conn/conn.h"
 #include "conn/req.h"
+#include "conn/work.h"
 
 #define CONNS_PER_SLAB 128u
 #define REQS_PER_SLAB 16u
@@ -17,8 +18,7 @@ int ioh__hub_init(struct ioh__hub *hub, unsigned index)
     hub->limits = (struct ioh__http1_limits){
         .max_head = o->max_head_bytes, .max_uri = o->max_uri_bytes, .max_headers = o->max_headers};
     ioh__pool_init(&hub->conns, sizeof(ioh_conn), CONNS_PER_SLAB);
-    ioh__pool_init(&hub->reqs,
-                   sizeof(ioh_req) + o->max_headers * sizeof(struct ioh__http1_field),
+    ioh__pool_init(&hub->reqs, sizeof(ioh_req) + o->max_headers * sizeof(struct ioh__http1_field),
                    REQS_PER_SLAB);
     ioh__ws_engine_init(&hub->ws_engine);
     ioh__list_init(&hub->work);
@@ -26,17 +26,41 @@ int ioh__hub_init(struct ioh__hub *hub, unsigned index)
     memcpy(hub->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", sizeof hub->date);
     hub->date_second = 0;
     hub->phase = IOH__PHASE_POLL;
-    int rc = ioh__loop_init(&hub->loop, index);
+    int rc = ioh__loop_init(&hub->loop, index, hub->single);
+    if (rc)
+        return rc;
     hub->loop.log.on = hub->handler->on_log != NULL;
-    return rc;
+    hub->running = ioh__work_running(hub);
+    hub->stop = calloc(1, sizeof *hub->stop);
+    if (!hub->running || !hub->stop)
+        return IOH_ENOMEM;
+    hub->stop->head.kind = IOH__MESSAGE_STOP;
+    return 0;
 }
 
 void ioh__hub_destroy(struct ioh__hub *hub)
 {
+    free(hub->running);
+    free(hub->stop);
+    free(hub->spare_rx[0]);
+    free(hub->spare_rx[1]);
     if (hub->spare_req)
         ioh__pool_put(&hub->reqs, hub->spare_req);
     ioh__ws_engine_destroy(&hub->ws_engine);
     ioh__pool_destroy(&hub->reqs);
     ioh__pool_destroy(&hub->conns);
     ioh__loop_destroy(&hub->loop);
+}
+
+bool ioh__hub_stop(struct ioh__hub *hub, uint32_t drain_ms)
+{
+    struct ioh__message *stop = hub->stop;
+    hub->stop = NULL;
+    if (!stop)
+        return false;
+    stop->as.drain_ms = drain_ms;
+    if (ioh__mailbox_post(&hub->loop.mailbox, &stop->head.mail))
+        return true;
+    free(stop);
+    return false;
 }

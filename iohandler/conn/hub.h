@@ -10,6 +10,7 @@
 #include <iohandler/options.h>
 
 #include "exec/job.h"
+#include "exec/queue.h"
 #include "net/loop.h"
 #include "net/sock.h"
 #include "proto/http1_parse.h"
@@ -37,6 +38,12 @@ enum ioh__phase {
     IOH__PHASE_ENDED,
 };
 
+struct ioh__crew;
+struct ioh__message;
+
+/* A job that runs, or may come to run, on a thread that does not hold the loop. */
+struct ioh__work;
+
 struct ioh__hub {
     struct ioh__loop loop;
 
@@ -47,10 +54,22 @@ struct ioh__hub {
     ioh_server *server;
     struct ioh__hub *const *all; /* the server's hubs, this one among them */
     unsigned all_count;
+    struct ioh__crew *crew; /* who else runs callbacks */
     struct ioh__http1_limits limits;
+    bool guarded;           /* AUTO: the loop may be taken from under a callback */
+    struct ioh__chan *only; /* single: the connection */
+    bool single;            /* IOH_THREADS: the loop of one connection, ends with it */
+    uint32_t number;        /* single: the low half of the connection's id, */
+    uint32_t era;           /* and the high half */
 
     /* any thread */
     _Alignas(64) _Atomic uint32_t load; /* connections, with those on their way here */
+    _Atomic bool stopping;              /* written by the holder */
+    _Atomic bool aborting;              /* single: ioh_post_abort() is on its way */
+
+    /* AUTO: who may touch the loop (reach.h); the watcher and the holder */
+    _Alignas(64) _Atomic uint64_t watch;
+    struct ioh__work *running; /* the job that the holder runs, or the next one */
 
     /* the holder */
     _Alignas(64) struct ioh__pool conns, reqs;
@@ -59,6 +78,7 @@ struct ioh__hub {
     int64_t date_second;
     char date[IOH__DATE_LINE + 1];
 
+    struct ioh__hub *next_single; /* IOH_THREADS: made before there is a connection for it */
     struct ioh__acceptor *acceptors;
     unsigned acceptor_count;
     bool accepting_paused;
@@ -72,45 +92,39 @@ struct ioh__hub {
     struct ioh__mail *mail;    /* taken from the mailbox, not yet looked at */
     struct ioh__list work;     /* connections touched since their last flush, or with more to do */
     struct ioh__list work_now; /* of these, what this turn looks at: each once */
-    struct ioh__log_line log_line;
+    struct ioh__log_line log_line; /* of a LOG job */
+
+    uint64_t ticket; /* AUTO: of the last callback */
+    uint64_t stalls_logged, stall_logged_at;
+    bool served; /* single: the connection has been here */
+
+    /* jobs that other threads run */
+    struct ioh__work *handoff, *handoff_last; /* made in this batch, not yet handed over */
+    struct ioh__work *stalled;                /* found their queue full and wait (IOH_FULL_WAIT) */
+    bool handed;                              /* this turn handed some over */
+    uint32_t busy;                            /* connections whose callback runs elsewhere */
+    uint8_t *spare_rx[2];                     /* receive buffers at rest */
+
+    /* a host that drives the loop */
+    bool stepping; /* turn_next() answers false after each turn */
+    int step_wait; /* ms: the next poll's limit; -1 none */
+    bool step_over;
 
     /* the stop */
-    bool stopping, cut; /* cut: the drain time is over */
+    struct ioh__message
+        *stop; /* made with the hub, so that stopping cannot fail; who stops takes it */
+    bool cut;  /* the drain time is over */
     uint64_t drain_until;
     uint64_t aborted; /* connections that had to be cut */
 };
 
-/* What arrives in a hub's mailbox. Made with malloc by any thread, freed by the hub. */
-enum ioh__message_kind {
-    IOH__MESSAGE_ACCEPTED,
-    IOH__MESSAGE_RUN,
-    IOH__MESSAGE_FRAME,
-    IOH__MESSAGE_STOP,
-};
-
-struct ioh__message {
-    struct ioh__mail mail;
-    enum ioh__message_kind kind;
-    ioh_conn_id id; /* RUN, FRAME */
-    union {
-        struct {
-            int fd, listener;
-            struct ioh__peer peer;
-        } accepted;
-        struct {
-            void (*fn)(ioh_conn *conn, void *user);
-            void (*gone)(void *user);
-            void *user;
-        } run;
-        ioh_buf *frame;
-        uint32_t drain_ms;
-    } as;
-};
-
 /* A connection's id: generation, loop, slot. */
-static inline ioh_conn_id ioh__make_id(uint32_t generation, unsigned loop, uint32_t slot)
+static inline ioh_conn_id ioh__make_id(const struct ioh__hub *hub, const struct ioh__chan *chan)
 {
-    return (uint64_t)generation << 32 | (uint64_t)(loop & 0xffu) << 24 | slot;
+    if (hub->single)
+        return (uint64_t)hub->era << 32 | hub->number;
+    return (uint64_t)chan->generation << 32 | (uint64_t)(hub->loop.index & 0xffu) << 24 |
+           chan->slot;
 }
 
 static inline unsigned ioh__id_loop(ioh_conn_id id)
@@ -122,6 +136,9 @@ static inline unsigned ioh__id_loop(ioh_conn_id id)
  * before. */
 int ioh__hub_init(struct ioh__hub *hub, unsigned index);
 void ioh__hub_destroy(struct ioh__hub *hub);
+
+/* Any thread, once: tells the hub to stop. false: it has ended already. */
+bool ioh__hub_stop(struct ioh__hub *hub, uint32_t drain_ms);
 
 /* Adds this hub's end of a listener. Before the hub runs. 0, IOH_ENOMEM or IOH_ESYS. */
 int ioh__hub_accept_from(struct ioh__hub *hub, unsigned position, int fd, bool tcp, int number);

@@ -1,10 +1,16 @@
-/* The inside of ioh_req and ioh_response (include/iohandler/req.h). */
+/* The inside of ioh_req and ioh_response (include/iohandler/req.h).
+ *
+ * A req has two sides. What the callbacks of a request see and do belongs to whoever runs them; the
+ * answer as it goes to the peer belongs to the thread that holds the loop. Where both are the same
+ * thread an answer goes straight from one to the other, elsewhere by mailbox.
+ */
 #ifndef IOH_CONN_REQ_H
 #define IOH_CONN_REQ_H
 
 #include <iohandler/req.h>
 
 #include "conn/conn.h"
+#include "conn/message.h"
 #include "proto/http1_body.h"
 #include "proto/http1_head.h"
 
@@ -12,20 +18,28 @@ enum ioh__answer { IOH__ANSWER_NONE, IOH__ANSWER_STREAMING, IOH__ANSWER_DONE };
 
 struct ioh_req {
     ioh_conn *conn;
-    void *user;
+    uint32_t number;
 
-    /* the head: in the receive buffer while the turn feeds from it, then in a copy */
+    /* the head: in the receive buffer while the turn feeds from it, then in a copy. It does not change
+     * while a callback runs. */
     const char *base;
     char *copy;
     size_t copy_room;
     struct ioh__http1_head head;
+
+    /* the callbacks' side */
+    void *user;
+    enum ioh__answer said; /* as far as the host has answered */
+    int64_t said_left;     /* of the length it announced; -1: none */
+    bool deferred;
+
+    /* the loop's side: reading, */
     struct ioh__http1_body body;
+    uint64_t drained;      /* bytes of body that came after the answer */
     bool body_whole;       /* the request has been read to its end */
     bool continue_pending; /* the client waits for a 100 (RFC 9110 10.1.1) */
-    uint64_t drained;      /* bytes of body that came after the answer */
     bool called;           /* on_request has run: on_complete is due */
-
-    /* the answer */
+    /* and answering */
     enum ioh__answer answer;
     int status;
     bool close;     /* the connection ends after this answer */
@@ -38,16 +52,31 @@ struct ioh_req {
 };
 
 struct ioh_response {
+    _Atomic uint32_t refs;
     int status;
-    size_t status_len;  /* the status line stands first, */
-    size_t fields_len;  /* then all fields and the empty line, */
-    size_t body_len;    /* then the body */
+    size_t status_len; /* the status line stands first, */
+    size_t fields_len; /* then all fields and the empty line, */
+    size_t body_len;   /* then the body */
     char bytes[];
 };
 
 /* May unread body be read and dropped, so that the connection can go on after an early answer? A client
  * that is about to send more should rather be told to stop. */
 #define IOH__DRAIN_MAX 65536u
+
+/* One step of an answer, on the thread that holds the loop. Its buf is consumed, `shared` is not. Answers
+ * as the public functions do. */
+int ioh__reply_apply(ioh_req *req, struct ioh__reply *reply);
+
+/* Any thread: a message that carries a step of the answer to the request named id, independent of the caller's
+ * memory. NULL: out of memory; its buf is consumed all the same. */
+struct ioh__message *ioh__reply_message(struct ioh_req_id id, struct ioh__reply *reply);
+
+/* 0, IOH_EINVAL or IOH_EHEADER: what the public functions check before anything else. */
+int ioh__reply_check(struct ioh__reply *reply, const struct ioh_header *headers, size_t count);
+
+/* The request of that number, if it is the one under way. */
+ioh_req *ioh__http1_request(ioh_conn *conn, uint32_t number);
 
 /* The library's own answer to a bad request: status, reason and close (RFC 9112 2.2, 9.6). */
 void ioh__respond_refusal(ioh_req *req, int status);

@@ -1,29 +1,25 @@
 /* The turn (see turn.h; the phases are drawn in hub.h). The thread that holds the loop. */
 #include "conn/turn.h"
 
-#include <iohandler/ws.h>
+#include <sched.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "conn/acceptor.h"
+#include "conn/crew.h"
 #include "conn/conn.h"
+#include "conn/work.h"
 #include "proto/http_date.h"
+
+#define AWAIT_ROUNDS 16   /* some 5 us when nobody else wants the core */
+#define STALL_RETRY_MS 1u /* with a full queue this often; nothing tells when there is room */
 
 static ioh_conn *conn_of(struct ioh__chan *chan)
 {
     return ioh__container(chan, ioh_conn, chan);
 }
 
-/* ---- mail */
-
-static ioh_conn *find_conn(struct ioh__hub *hub, ioh_conn_id id)
-{
-    struct ioh__chan *chan =
-        ioh__loop_find(&hub->loop, (uint32_t)id & (IOH__MAX_SLOTS - 1), (uint32_t)(id >> 32));
-    return chan && chan->kind == IOH__CHAN_CONN ? conn_of(chan) : NULL;
-}
+/* ---- stopping */
 
 /* Calls fn for every connection; fn may end it. */
 static void for_each_conn(struct ioh__hub *hub, void (*fn)(struct ioh__hub *, ioh_conn *))
@@ -33,6 +29,11 @@ static void for_each_conn(struct ioh__hub *hub, void (*fn)(struct ioh__hub *, io
         if (chan && chan->kind == IOH__CHAN_CONN)
             fn(hub, conn_of(chan));
     }
+}
+
+static bool is_stopping(const struct ioh__hub *hub)
+{
+    return atomic_load_explicit(&hub->stopping, memory_order_relaxed);
 }
 
 static void stop_one(struct ioh__hub *hub, ioh_conn *conn)
@@ -49,56 +50,44 @@ static void cut_one(struct ioh__hub *hub, ioh_conn *conn)
     ioh__conn_die(conn, IOH__END_LOCAL, true);
 }
 
-static void begin_stop(struct ioh__hub *hub, uint32_t drain_ms)
+/* Ends what the drain time did not end. */
+static void cut(struct ioh__hub *hub)
 {
-    hub->stopping = true;
+    hub->cut = true;
+    if (hub->busy)
+        ioh__log_add(&hub->loop.log, IOH_LOG_WARN,
+                     "stop: %u callbacks have not returned, their connections are aborted",
+                     hub->busy);
+    for_each_conn(hub, cut_one);
+}
+
+bool ioh__turn_late_stop(struct ioh__hub *hub)
+{
+    uint64_t at = atomic_load_explicit(&hub->crew->stop_at, memory_order_relaxed);
+    if (at == 0)
+        return false;
+    if (!hub->cut && ioh__now_ms() >= at) {
+        atomic_store_explicit(&hub->stopping, true, memory_order_relaxed);
+        ioh__acceptors_stop(hub);
+        cut(hub);
+    }
+    return true;
+}
+
+void ioh__turn_stop(struct ioh__hub *hub, uint32_t drain_ms)
+{
+    atomic_store_explicit(&hub->stopping, true, memory_order_relaxed);
     hub->drain_until = hub->loop.now + drain_ms;
     ioh__acceptors_stop(hub);
     for_each_conn(hub, stop_one);
 }
 
-static bool handle_run(struct ioh__hub *hub, const struct ioh__message *m, struct ioh__job *job)
-{
-    ioh_conn *conn = find_conn(hub, m->id);
-    *job = (struct ioh__job){.kind = conn ? IOH__JOB_RUN : IOH__JOB_GONE,
-                             .conn = conn,
-                             .run = m->as.run.fn,
-                             .gone = m->as.run.gone,
-                             .user = m->as.run.user};
-    return conn || job->gone;
-}
-
-static void handle_frame(struct ioh__hub *hub, const struct ioh__message *m)
-{
-    ioh_conn *conn = find_conn(hub, m->id);
-    if (conn)
-        ioh_ws_send_frame(conn, m->as.frame);
-    else
-        ioh_buf_unref(m->as.frame);
-}
-
 /* One message; true: it is a job. */
 static bool handle_mail(struct ioh__hub *hub, struct ioh__job *job)
 {
-    struct ioh__message *m = ioh__container(hub->mail, struct ioh__message, mail);
-    bool yields = false;
-    hub->mail = hub->mail->next;
-    switch (m->kind) {
-    case IOH__MESSAGE_ACCEPTED:
-        ioh__accepted(hub, m->as.accepted.fd, &m->as.accepted.peer, m->as.accepted.listener);
-        break;
-    case IOH__MESSAGE_RUN:
-        yields = handle_run(hub, m, job);
-        break;
-    case IOH__MESSAGE_FRAME:
-        handle_frame(hub, m);
-        break;
-    case IOH__MESSAGE_STOP:
-        begin_stop(hub, m->as.drain_ms);
-        break;
-    }
-    free(m);
-    return yields;
+    struct ioh__mail *mail = hub->mail;
+    hub->mail = mail->next;
+    return ioh__mail_handle(hub, mail, job);
 }
 
 /* ---- events */
@@ -114,11 +103,18 @@ static void begin_feed(struct ioh__hub *hub, ioh_conn *conn)
 static void conn_event(struct ioh__hub *hub, ioh_conn *conn, uint32_t events)
 {
     bool broken = events & (EPOLLHUP | EPOLLERR);
+    if (events & EPOLLRDHUP && !ioh__conn_may_read(conn))
+        ioh__conn_peer_left(conn);
     if (events & EPOLLOUT)
         conn->blocked = false; /* settle() tries again */
     if (conn->state == IOH__CONN_LINGERING) {
         ioh__conn_discard(conn);
-    } else if ((events & EPOLLIN || broken) && !conn->peer_eof && ioh__conn_may_feed(conn)) {
+    } else if ((events & EPOLLIN || broken) && !conn->peer_eof && ioh__conn_may_read(conn)) {
+        if (conn->waiting) { /* what was read before comes first; this event will come again */
+            ioh__conn_recall(conn);
+            begin_feed(hub, conn);
+            return;
+        }
         if (ioh__conn_read(conn)) {
             begin_feed(hub, conn);
             return;
@@ -128,7 +124,7 @@ static void conn_event(struct ioh__hub *hub, ioh_conn *conn, uint32_t events)
          * again (level-triggered HUP cannot be switched off). */
         ioh__conn_die(conn, IOH__END_PEER, false);
     } else if (events & EPOLLIN && conn->state == IOH__CONN_OPEN) {
-        conn->waiting = conn->held = true;
+        conn->held = true;
     }
     ioh__conn_settle(conn);
 }
@@ -146,7 +142,8 @@ static void handle_event(struct ioh__hub *hub, struct ioh__chan *chan, uint32_t 
             ioh__accept_some(hub, ioh__container(chan, struct ioh__acceptor, chan));
         break;
     case IOH__CHAN_MAILBOX:
-        ioh__mailbox_clear(&hub->loop.mailbox);
+        if (hub->single) /* poll(2) has no edges */
+            ioh__mailbox_clear(&hub->loop.mailbox);
         break;
     }
 }
@@ -165,6 +162,7 @@ static bool feed_current(struct ioh__hub *hub, struct ioh__job *job)
         conn->waiting = got == IOH__FEED_WAIT;
     }
     hub->cur = NULL;
+    conn->proto->keep(conn);
     ioh__conn_keep(conn, hub->loop.rx + hub->rx_at, hub->rx_len - hub->rx_at);
     ioh__conn_settle(conn);
     return false;
@@ -172,10 +170,36 @@ static bool feed_current(struct ioh__hub *hub, struct ioh__job *job)
 
 /* ---- work: connections that something was done to */
 
-/* The last callbacks of a dead connection, then its end; true: a job. */
+/* An ioh_run_on() that waited for another callback of the connection to end; gone: for the connection. */
+static bool next_run(ioh_conn *conn, bool gone, struct ioh__job *job)
+{
+    while (conn->runs) {
+        struct ioh__message *m = conn->runs;
+        conn->runs = (struct ioh__message *)m->head.mail.next;
+        *job = (struct ioh__job){.kind = gone ? IOH__JOB_GONE : IOH__JOB_RUN,
+                                 .conn = conn,
+                                 .run = m->as.run.fn,
+                                 .gone = m->as.run.gone,
+                                 .user = m->as.run.user};
+        free(m);
+        if (!gone || job->gone)
+            return true;
+    }
+    return false;
+}
+
+static bool peer_gone_due(ioh_conn *conn, struct ioh__job *job)
+{
+    bool due = conn->gone_due && conn->opened;
+    conn->gone_due = false;
+    *job = (struct ioh__job){.kind = IOH__JOB_PEER_GONE, .conn = conn};
+    return due;
+}
+
+/* The last callbacks of a dead connection, then its end; true: a job, after which it comes here again. */
 static bool bury(ioh_conn *conn, struct ioh__job *job)
 {
-    if (conn->proto->gone(conn, job))
+    if (peer_gone_due(conn, job) || conn->proto->gone(conn, job) || next_run(conn, true, job))
         return true;
     bool opened = conn->opened;
     conn->opened = false;
@@ -203,11 +227,17 @@ static bool open_new(ioh_conn *conn, struct ioh__job *job)
 static bool work_one(struct ioh__hub *hub, struct ioh__job *job)
 {
     ioh_conn *conn = ioh__container(hub->work_now.next, ioh_conn, work);
-    if (conn->state == IOH__CONN_DEAD)
-        return bury(conn, job); /* it stays first in the list until it is freed */
     ioh__list_remove(&conn->work);
+    if (conn->busy) { /* its callback runs elsewhere; when that is back, it is touched again */
+        ioh__conn_settle(conn);
+        return false;
+    }
+    if (conn->state == IOH__CONN_DEAD)
+        return bury(conn, job);
     if (conn->state == IOH__CONN_NEW)
         return open_new(conn, job);
+    if (peer_gone_due(conn, job) || next_run(conn, false, job))
+        return true;
     if (conn->want_drain && conn->out.bytes <= hub->options->send_low) {
         conn->want_drain = false;
         if (hub->handler->on_drain && conn->state == IOH__CONN_OPEN) {
@@ -228,11 +258,14 @@ static bool work_one(struct ioh__hub *hub, struct ioh__job *job)
  * that keeps finding work cannot keep the others waiting. */
 static void take_work(struct ioh__hub *hub)
 {
-    if (ioh__list_empty(&hub->work))
+    struct ioh__list *now = &hub->work_now, *more = &hub->work;
+    if (ioh__list_empty(more))
         return;
-    hub->work_now = hub->work;
-    hub->work_now.next->prev = hub->work_now.prev->next = &hub->work_now;
-    ioh__list_init(&hub->work);
+    more->next->prev = now->prev;
+    now->prev->next = more->next;
+    more->prev->next = now;
+    now->prev = more->prev;
+    ioh__list_init(more);
 }
 
 /* ---- waiting */
@@ -253,32 +286,80 @@ static void update_date(struct ioh__hub *hub)
     ioh__http_date(second, hub->date + 6); /* behind "Date: " */
 }
 
+/* Most callbacks are back within microseconds: before the loop sleeps, it lets the threads run that have them, so that
+ * many come back at once and none has to wake it. */
+static void await_work(struct ioh__hub *hub)
+{
+    hub->handed = false;
+    for (int i = 0; i < AWAIT_ROUNDS && !ioh__mailbox_any(&hub->loop.mailbox); i++)
+        sched_yield();
+}
+
 static void poll_once(struct ioh__hub *hub)
 {
-    int timeout = -1;
+    int timeout = hub->stepping ? hub->step_wait : -1;
     if (hub->accepting_paused)
         sooner(hub->loop.now, hub->accept_again_at, &timeout);
-    if (hub->stopping && !hub->cut)
+    if (is_stopping(hub) && !hub->cut)
         sooner(hub->loop.now, hub->drain_until, &timeout);
+    if (hub->stalled)
+        sooner(hub->loop.now, hub->loop.now + STALL_RETRY_MS, &timeout);
     if (!ioh__list_empty(&hub->work))
         timeout = 0;
+    if (timeout != 0 && hub->handed && !hub->stepping)
+        await_work(hub);
     ioh__loop_poll(&hub->loop, timeout);
     update_date(hub);
     ioh__acceptors_resume(hub);
+    ioh__work_retry(hub);
     hub->mail = ioh__mailbox_take(&hub->loop.mailbox);
 }
 
-/* A stopping hub before it waits: cut what the drain time did not end, and leave when all is gone. */
+static bool is_empty(const struct ioh__hub *hub)
+{
+    return hub->busy == 0 &&
+           atomic_load_explicit(&hub->loop.count.connections, memory_order_relaxed) == 0;
+}
+
+/* A stopping hub before it waits: leave when all is gone. */
 static void go_on_stopping(struct ioh__hub *hub)
 {
-    if (!hub->cut && hub->loop.now >= hub->drain_until) {
-        hub->cut = true;
-        for_each_conn(hub, cut_one);
-    }
-    if (atomic_load_explicit(&hub->loop.count.connections, memory_order_relaxed) == 0) {
+    if (is_stopping(hub) && !hub->cut && hub->loop.now >= hub->drain_until)
+        cut(hub);
+    if (is_empty(hub) && (is_stopping(hub) || (hub->single && hub->served))) {
         hub->mail = ioh__mailbox_close(&hub->loop.mailbox);
         hub->phase = IOH__PHASE_ENDED;
     }
+}
+
+/* AUTO: late callbacks that nobody could take over from; said once a second at most. */
+static void log_stalls(struct ioh__hub *hub)
+{
+    uint64_t stalled = atomic_load_explicit(&hub->crew->stalled, memory_order_relaxed);
+    if (stalled == hub->stalls_logged || hub->loop.index != 0 ||
+        hub->loop.now < hub->stall_logged_at + 1000)
+        return;
+    ioh__log_add(&hub->loop.log, IOH_LOG_WARN,
+                 "no pool thread was left for %llu late callbacks: their loops had to wait",
+                 (unsigned long long)(stalled - hub->stalls_logged));
+    hub->stalls_logged = stalled;
+    hub->stall_logged_at = hub->loop.now;
+}
+
+/* Between two turns; false: turn_next() is to return. */
+static bool between_turns(struct ioh__hub *hub)
+{
+    go_on_stopping(hub);
+    if (hub->phase == IOH__PHASE_ENDED)
+        return true;
+    if (hub->guarded)
+        log_stalls(hub);
+    if (hub->stepping && hub->step_over)
+        return false;
+    poll_once(hub);
+    hub->step_over = true;
+    hub->phase = IOH__PHASE_MAIL;
+    return true;
 }
 
 bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
@@ -288,9 +369,8 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
     uint32_t events;
     for (;;) {
         if (hub->loop.log.count && ioh__log_take(&hub->loop.log, &hub->log_line)) {
-            *job = (struct ioh__job){.kind = IOH__JOB_LOG,
-                                     .code = hub->log_line.level,
-                                     .data = hub->log_line.text};
+            *job = (struct ioh__job){
+                .kind = IOH__JOB_LOG, .code = hub->log_line.level, .data = hub->log_line.text};
             return true;
         }
         if (hub->cur) {
@@ -307,10 +387,12 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
             break;
         case IOH__PHASE_EVENTS:
             chan = ioh__loop_next(&hub->loop, &events);
-            if (chan)
+            if (chan) {
                 handle_event(hub, chan, events);
-            else
+            } else {
+                ioh__work_flush(hub);
                 hub->phase = IOH__PHASE_TIMERS;
+            }
             break;
         case IOH__PHASE_TIMERS:
             timer = ioh__wheel_expired(&hub->loop.wheel, hub->loop.now);
@@ -322,20 +404,20 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
             }
             break;
         case IOH__PHASE_WORK:
-            if (ioh__list_empty(&hub->work_now))
+            if (!ioh__list_empty(&hub->work_now)) {
+                if (work_one(hub, job))
+                    return true;
+            } else {
+                ioh__work_flush(hub);
                 hub->phase = IOH__PHASE_POLL;
-            else if (work_one(hub, job))
-                return true;
-            break;
-        case IOH__PHASE_POLL:
-            if (hub->stopping)
-                go_on_stopping(hub);
-            if (hub->phase == IOH__PHASE_POLL) {
-                poll_once(hub);
-                hub->phase = IOH__PHASE_MAIL;
             }
             break;
+        case IOH__PHASE_POLL:
+            if (!between_turns(hub))
+                return false;
+            break;
         case IOH__PHASE_ENDED:
+            hub->step_over = false;
             if (!hub->mail)
                 return false;
             if (handle_mail(hub, job))
@@ -345,10 +427,16 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
     }
 }
 
+void ioh__turn_expose(struct ioh__hub *hub)
+{
+    bool more = !ioh__list_empty(&hub->work) || hub->stalled || hub->mail;
+    if (!ioh__mailbox_sleep(&hub->loop.mailbox) || more)
+        ioh__mailbox_ring(&hub->loop.mailbox);
+}
+
 void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job)
 {
     ioh_conn *conn = job->conn;
-    (void)hub;
     if (!conn)
         return;
     switch (job->kind) {
@@ -363,11 +451,19 @@ void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job)
         break;
     case IOH__JOB_DRAIN:
     case IOH__JOB_RUN:
+    case IOH__JOB_PEER_GONE:
         ioh__conn_settle(conn);
+        ioh__conn_touch(conn); /* there may be more of them */
         break;
     default:
+        conn->corked = false;
         if (conn->state == IOH__CONN_OPEN)
             conn->proto->done(conn, job);
         break;
+    }
+    if (conn->state == IOH__CONN_DEAD && hub->cur != conn) {
+        /* Its next callback comes in this turn, if its connections are still being looked at. */
+        ioh__list_remove(&conn->work);
+        ioh__list_append(&hub->work_now, &conn->work);
     }
 }

@@ -13,9 +13,19 @@
 
 #include "conn/hub.h"
 
-/* false: the hub was stopped and nothing is left. */
+/* false: the hub was stopped and nothing is left, or (hub->stepping) a turn is over. */
 bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job);
 
 void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job);
+
+/* Is the drain time over (and the holder may be in the middle of a long batch)? Then everything that is left is
+ * aborted here and now. */
+bool ioh__turn_late_stop(struct ioh__hub *hub);
+
+/* A driven hub between two steps: its descriptor becomes readable when there is something to do. */
+void ioh__turn_expose(struct ioh__hub *hub);
+
+/* The server stops: what is open has drain_ms to end. */
+void ioh__turn_stop(struct ioh__hub *hub, uint32_t drain_ms);
 
 #endif

@@ -7,18 +7,22 @@
  *
  * What breaks off anywhere ends in gone(), which tells on_ws_close 1006 if nobody has told it yet.
  */
+#include <iohandler/conn.h>
 #include <iohandler/error.h>
 #include <iohandler/ws.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
-#include "conn/conn.h"
+#include "conn/message.h"
+#include "conn/reach.h"
 #include "proto/utf8.h"
 #include "proto/ws_frame.h"
 
 #define CONTROL_MAX 125u /* RFC 6455 5.5 */
 #define GOING_AWAY 1001
 #define ABNORMAL 1006
+#define TRY_AGAIN_LATER 1013
 
 enum step { STEP_OPENING, STEP_OPEN, STEP_CLOSING, STEP_OVER };
 
@@ -32,6 +36,7 @@ void ioh__ws_begin(ioh_conn *conn)
     conn->proto = &ioh__proto_ws;
     conn->as.ws = (struct ioh__ws_conn){.step = STEP_OPENING};
     conn->phase_at = 0;
+    ioh__conn_show(conn, IOH__FACE_WS);
     ioh__count(&conn->hub->loop.count.websockets, 1);
 }
 
@@ -62,14 +67,19 @@ static void queue_close(ioh_conn *conn, int code, const void *reason, size_t len
     queue_frame(conn, 8, payload, code ? len + 2 : 0);
 }
 
-/* May a message be sent now? */
+/* May a message be sent now? As far as this thread can know. */
 static int check_send(const ioh_conn *conn)
 {
-    if (conn->state != IOH__CONN_OPEN)
+    switch ((enum ioh__face)atomic_load_explicit(&conn->face, memory_order_acquire)) {
+    case IOH__FACE_WS:
+        return 0;
+    case IOH__FACE_OVER:
         return IOH_EGONE;
-    if (conn->proto != &ioh__proto_ws || conn->as.ws.step > STEP_OPEN)
-        return IOH_ESTATE;
-    return 0;
+    case IOH__FACE_HTTP:
+    case IOH__FACE_WS_CLOSED:
+        break;
+    }
+    return IOH_ESTATE;
 }
 
 static bool valid_message(int op, size_t len)
@@ -84,26 +94,45 @@ static void count_sent(ioh_conn *conn, int op)
         ioh__count(&conn->hub->loop.count.ws_messages_sent, 1);
 }
 
+static int post_frame(ioh_conn *conn, ioh_buf *frame)
+{
+    struct ioh__message *m = ioh__message_new(IOH__MESSAGE_FRAME, 0, 0);
+    if (!m || !frame) {
+        ioh_buf_unref(frame);
+        free(m);
+        return IOH_ENOMEM;
+    }
+    m->as.frame = frame;
+    return ioh__conn_post(conn, m, frame->len);
+}
+
 int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len)
 {
     int rc = valid_message(op, len) && (data || !len) ? check_send(conn) : IOH_EINVAL;
     if (rc)
         return rc;
-    count_sent(conn, op);
-    return queue_frame(conn, op, data, len);
+    if (!ioh__reach(conn->hub))
+        return post_frame(conn, ioh_ws_frame(op, data, len));
+    if (ioh__conn_drops(conn, len)) {
+        rc = IOH_EFULL;
+    } else {
+        count_sent(conn, op);
+        rc = queue_frame(conn, op, data, len);
+    }
+    ioh__unreach(conn->hub);
+    return rc;
 }
 
-int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload)
+static int send_buf_now(ioh_conn *conn, int op, ioh_buf *payload)
 {
-    int rc = payload && valid_message(op, payload->len) ? check_send(conn) : IOH_EINVAL;
     struct ioh__mem *mem = &conn->hub->loop.mem;
     bool roomy = ioh__conn_is_current(conn);
     uint8_t header[IOH__WS_SERVER_HEADER_MAX];
-    if (rc) {
-        ioh_buf_unref(payload);
-        return rc;
-    }
     size_t header_len = ioh__ws_header_write(header, op, payload->len);
+    if (ioh__conn_drops(conn, payload->len)) {
+        ioh_buf_unref(payload);
+        return IOH_EFULL;
+    }
     if (!ioh__outq_copy(&conn->out, mem, header, header_len, roomy)) {
         ioh_buf_unref(payload);
         return ioh__conn_no_memory(conn);
@@ -112,6 +141,20 @@ int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload)
         return ioh__conn_no_memory(conn);
     count_sent(conn, op);
     return ioh__conn_queued(conn);
+}
+
+int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload)
+{
+    int rc = payload && valid_message(op, payload->len) ? check_send(conn) : IOH_EINVAL;
+    if (rc == 0 && ioh__reach(conn->hub)) {
+        rc = send_buf_now(conn, op, payload);
+        ioh__unreach(conn->hub);
+        return rc;
+    }
+    if (rc == 0)
+        rc = post_frame(conn, ioh_ws_frame(op, payload->data, payload->len));
+    ioh_buf_unref(payload);
+    return rc;
 }
 
 ioh_buf *ioh_ws_frame(int op, const void *data, size_t len)
@@ -130,9 +173,20 @@ ioh_buf *ioh_ws_frame(int op, const void *data, size_t len)
     return frame;
 }
 
-int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame)
+/* The same on the thread that holds the loop, which knows better: `face` may say closed already while a
+ * message that was sent before is still on its way here. */
+static int check_now(const ioh_conn *conn)
 {
-    int rc = frame && frame->is_frame ? check_send(conn) : IOH_EINVAL;
+    if (conn->state != IOH__CONN_OPEN)
+        return IOH_EGONE;
+    return conn->proto == &ioh__proto_ws && conn->as.ws.step <= STEP_OPEN ? 0 : IOH_ESTATE;
+}
+
+int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame)
+{
+    int rc = check_now(conn);
+    if (rc == 0 && ioh__conn_drops(conn, frame->len))
+        rc = IOH_EFULL;
     if (rc) {
         ioh_buf_unref(frame);
         return rc;
@@ -143,6 +197,42 @@ int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame)
     return ioh__conn_queued(conn);
 }
 
+int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame)
+{
+    int rc = frame && frame->is_frame ? check_send(conn) : IOH_EINVAL;
+    if (rc) {
+        ioh_buf_unref(frame);
+        return rc;
+    }
+    if (!ioh__reach(conn->hub))
+        return post_frame(conn, frame);
+    rc = ioh__ws_send_frame_now(conn, frame);
+    ioh__unreach(conn->hub);
+    return rc;
+}
+
+int ioh_ws_send_wait(ioh_conn *conn, ioh_buf *frame, uint32_t timeout_ms)
+{
+    int rc = frame && frame->is_frame ? ioh_wait_sent(conn, timeout_ms) : IOH_EINVAL;
+    if (rc == 0)
+        return ioh_ws_send_frame(conn, frame);
+    ioh_buf_unref(frame);
+    return rc;
+}
+
+void ioh__ws_close_now(ioh_conn *conn, int code, const char *reason, size_t len)
+{
+    if (check_now(conn))
+        return;
+    queue_close(conn, code, reason, len);
+    if (conn->state != IOH__CONN_OPEN)
+        return;
+    ioh__conn_show(conn, IOH__FACE_WS_CLOSED);
+    conn->as.ws.step = STEP_CLOSING;
+    conn->phase_at = conn->hub->loop.now + conn->hub->options->close_timeout_ms;
+    ioh__conn_touch(conn); /* tells the timer */
+}
+
 int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len)
 {
     bool ok = code == 0 ? len == 0 : ioh__ws_close_code_valid(code);
@@ -151,13 +241,23 @@ int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len)
     int rc = check_send(conn);
     if (rc)
         return rc;
-    queue_close(conn, code, reason, len);
-    if (conn->state != IOH__CONN_OPEN)
-        return IOH_EGONE;
-    conn->as.ws.step = STEP_CLOSING;
-    conn->phase_at = conn->hub->loop.now + conn->hub->options->close_timeout_ms;
-    ioh__conn_touch(conn); /* tells the timer */
-    return 0;
+    if (ioh__reach(conn->hub)) {
+        ioh__ws_close_now(conn, code, reason, len);
+        ioh__unreach(conn->hub);
+        return 0;
+    }
+    /* From now on this callback's sends are refused, as they would be after a close on the loop. */
+    uint8_t open = IOH__FACE_WS;
+    if (!atomic_compare_exchange_strong(&conn->face, &open, IOH__FACE_WS_CLOSED))
+        return open == IOH__FACE_OVER ? IOH_EGONE : IOH_ESTATE;
+    struct ioh__message *m = ioh__message_new(IOH__MESSAGE_WS_CLOSE, 0, 0);
+    if (m) {
+        m->as.ws_close.code = code;
+        m->as.ws_close.len = (uint8_t)len;
+        if (len)
+            memcpy(m->as.ws_close.reason, reason, len);
+    }
+    return ioh__conn_post(conn, m, 0);
 }
 
 /* ---- receiving */
@@ -166,10 +266,12 @@ int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len)
 static bool tell_close(ioh_conn *conn, int code, void *reason, size_t len, struct ioh__job *job)
 {
     conn->as.ws.step = STEP_OVER;
+    if (conn->state == IOH__CONN_OPEN)
+        ioh__conn_show(conn, IOH__FACE_WS_CLOSED);
     ioh__count(&conn->hub->loop.count.websockets, (uint64_t)-1);
     *job = (struct ioh__job){
         .kind = IOH__JOB_WS_CLOSE, .conn = conn, .code = code, .data = reason, .len = len};
-    return handler_of(conn)->on_ws_close != NULL;
+    return conn->as.ws.told_open && handler_of(conn)->on_ws_close;
 }
 
 /* The peer's Close frame: answered with its own code unless ours is out already. */
@@ -212,10 +314,10 @@ static bool deliver(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *j
         if (conn->as.ws.step == STEP_OPEN)
             queue_frame(conn, IOH_WS_PONG, ev->data, ev->len);
         job->kind = IOH__JOB_WS_PING;
-        return h->on_ws_ping && conn->state == IOH__CONN_OPEN;
+        return h->on_ws_ping && conn->as.ws.told_open && conn->state == IOH__CONN_OPEN;
     default:
         job->kind = IOH__JOB_WS_PONG;
-        return h->on_ws_pong != NULL;
+        return h->on_ws_pong && conn->as.ws.told_open;
     }
 }
 
@@ -227,7 +329,9 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
     struct ioh__ws_event ev;
     if (w->step == STEP_OPENING) {
         w->step = STEP_OPEN;
+        w->told_open = true;
         if (handler_of(conn)->on_ws_open) {
+            conn->corked = true;
             *job = (struct ioh__job){.kind = IOH__JOB_WS_OPEN, .conn = conn};
             return IOH__FEED_JOB;
         }
@@ -237,7 +341,7 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
         return IOH__FEED_MORE;
     }
     for (size_t n; conn->state == IOH__CONN_OPEN; *used += n) {
-        if (conn->out.bytes > o->send_high)
+        if (conn->out.bytes > o->send_high || conn->paused)
             return IOH__FEED_WAIT;
         ioh__ws_feed(&conn->hub->ws_engine, &w->engine, data + *used, len - *used,
                      o->ws_max_message, &n, &ev);
@@ -261,13 +365,12 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
 static void ws_done(ioh_conn *conn, struct ioh__job *job)
 {
     (void)conn;
-    (void)job;
+    (void)job; /* turn_done() uncorks */
 }
 
 static bool ws_ready(const ioh_conn *conn)
 {
-    (void)conn; /* it only ever waits for the queue */
-    return true;
+    return !conn->paused && conn->out.bytes <= conn->hub->options->send_low;
 }
 
 static void ws_eof(ioh_conn *conn)
@@ -284,20 +387,39 @@ static void ws_timeout(ioh_conn *conn)
 static void ws_stop(ioh_conn *conn)
 {
     static const char reason[] = "the server stops";
-    ioh_ws_close(conn, GOING_AWAY, reason, sizeof reason - 1);
+    ioh__ws_close_now(conn, GOING_AWAY, reason, sizeof reason - 1);
+}
+
+static void ws_overloaded(ioh_conn *conn)
+{
+    ioh__ws_close_now(conn, TRY_AGAIN_LATER, NULL, 0);
+}
+
+static void ws_keep(ioh_conn *conn)
+{
+    (void)conn; /* a message goes with its work, or lies in the engine */
+}
+
+static struct ioh_str ws_path(const ioh_conn *conn)
+{
+    (void)conn; /* AUTO remembers the connection instead */
+    return (struct ioh_str){NULL, 0};
+}
+
+static bool ws_engaged(const ioh_conn *conn)
+{
+    return conn->as.ws.step != STEP_OVER;
 }
 
 static bool ws_gone(ioh_conn *conn, struct ioh__job *job)
 {
     struct ioh__ws_conn *w = &conn->as.ws;
-    if (w->step != STEP_OVER) {
-        bool told_open = w->step != STEP_OPENING;
-        if (tell_close(conn, ABNORMAL, NULL, 0, job) && told_open)
-            return true;
-    }
+    if (w->step != STEP_OVER && tell_close(conn, ABNORMAL, NULL, 0, job))
+        return true;
     ioh__ws_release(&conn->hub->ws_engine, &w->engine);
     return false;
 }
 
-const struct ioh__proto_ops ioh__proto_ws = {ws_feed,    ws_done, ws_ready, ws_eof,
-                                             ws_timeout, ws_stop, ws_gone};
+const struct ioh__proto_ops ioh__proto_ws = {ws_feed,    ws_done,       ws_ready, ws_eof,
+                                             ws_timeout, ws_stop,       ws_keep,  ws_path,
+                                             ws_engaged, ws_overloaded, ws_gone};

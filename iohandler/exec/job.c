@@ -7,6 +7,12 @@ void ioh__job_run(struct ioh__job *job, const struct ioh_handler *h, void *state
     case IOH__JOB_OPEN:
         job->result = h->on_open(job->conn, state);
         break;
+    case IOH__JOB_PEER_GONE:
+        h->on_peer_gone(job->conn, state);
+        break;
+    case IOH__JOB_CLASSIFY:
+        h->on_classify(job->req, &job->route, state);
+        break;
     case IOH__JOB_REQUEST:
         h->on_request(job->req, state);
         break;

@@ -11,6 +11,8 @@
 
 enum ioh__job_kind {
     IOH__JOB_OPEN,
+    IOH__JOB_PEER_GONE,
+    IOH__JOB_CLASSIFY,
     IOH__JOB_REQUEST,
     IOH__JOB_BODY,
     IOH__JOB_REQUEST_END,
@@ -38,6 +40,7 @@ struct ioh__job {
     size_t len;
     uint64_t bytes; /* COMPLETE */
     struct ioh_ws_accept accept;
+    struct ioh_route route;
     void (*run)(ioh_conn *conn, void *user);
     void (*gone)(void *user);
     void *user;

@@ -18,7 +18,7 @@ static uint64_t tag_of(const struct ioh__chan *chan)
     return (uint64_t)chan->generation << 32 | chan->slot;
 }
 
-int ioh__loop_init(struct ioh__loop *loop, unsigned index)
+int ioh__loop_init(struct ioh__loop *loop, unsigned index, bool small)
 {
     memset(loop, 0, sizeof *loop);
     loop->index = index;
@@ -31,7 +31,7 @@ int ioh__loop_init(struct ioh__loop *loop, unsigned index)
     loop->rx = malloc(IOH__RX_SIZE);
     if (!loop->rx)
         return IOH_ENOMEM;
-    int rc = ioh__poller_init(&loop->poller);
+    int rc = ioh__poller_init(&loop->poller, small);
     if (rc == 0)
         rc = ioh__mailbox_init(&loop->mailbox);
     if (rc)
@@ -40,7 +40,8 @@ int ioh__loop_init(struct ioh__loop *loop, unsigned index)
     rc = ioh__loop_enter(loop, &loop->mail_chan);
     if (rc)
         return rc;
-    return ioh__loop_watch(loop, &loop->mail_chan, EPOLLIN) ? IOH_ESYS : 0;
+    /* Edge-triggered: every write of the eventfd is told once, and nobody has to read it. */
+    return ioh__loop_watch(loop, &loop->mail_chan, EPOLLIN | EPOLLET) ? IOH_ESYS : 0;
 }
 
 void ioh__loop_destroy(struct ioh__loop *loop)

@@ -23,7 +23,7 @@
 #include "base/wheel.h"
 #include "net/poller.h"
 
-#define IOH__LOOP_EVENTS 256     /* a turn's batch: bounds how long the first waits for the last */
+#define IOH__LOOP_EVENTS 256 /* a turn's batch: bounds how long the first waits for the last */
 #define IOH__RX_SIZE (256u * 1024u) /* what a connection reads at most in a turn */
 #define IOH__MAX_SLOTS (1u << 24)   /* the slot's part of a connection id */
 
@@ -50,6 +50,7 @@ struct ioh__counters {
     _Atomic uint64_t websockets, accepted, accept_pauses, closed_by_peer, closed_by_deadline;
     _Atomic uint64_t requests, requests_refused, ws_messages_received, ws_messages_sent, ws_failed;
     _Atomic uint64_t bytes_received, bytes_sent, send_full, turns;
+    _Atomic uint64_t late_answers, pool_jobs, pool_full;
 };
 
 struct ioh__loop {
@@ -74,8 +75,9 @@ struct ioh__loop {
     struct ioh__hist turn_events;
 };
 
-/* 0, IOH_ESYS or IOH_ENOMEM; after an error destroy is still allowed. */
-int ioh__loop_init(struct ioh__loop *loop, unsigned index);
+/* small: for a single connection, over poll(2). 0, IOH_ESYS or IOH_ENOMEM; after an error destroy is still
+ * allowed. */
+int ioh__loop_init(struct ioh__loop *loop, unsigned index, bool small);
 void ioh__loop_destroy(struct ioh__loop *loop);
 
 /* Gives chan a slot: its fd and kind are set. 0 or IOH_ENOMEM. */

@@ -57,7 +57,8 @@ static socklen_t parse_address(const char *text, union address *to)
         host[len - 1] = '\0';
         to->in6.sin6_family = AF_INET6;
         to->in6.sin6_port = htons((uint16_t)port);
-        return inet_pton(AF_INET6, host + 1, &to->in6.sin6_addr) == 1 ? (socklen_t)sizeof to->in6 : 0;
+        return inet_pton(AF_INET6, host + 1, &to->in6.sin6_addr) == 1 ? (socklen_t)sizeof to->in6
+                                                                      : 0;
     }
     to->in.sin_family = AF_INET;
     to->in.sin_port = htons((uint16_t)port);
@@ -89,7 +90,8 @@ static void bound_address(struct ioh__listen_socket *sock, const char *address)
         snprintf(sock->address, sizeof sock->address, "%s", address);
     else if (at.any.sa_family == AF_INET6)
         snprintf(sock->address, sizeof sock->address, "[%s]:%u",
-                 inet_ntop(AF_INET6, &at.in6.sin6_addr, host, sizeof host), ntohs(at.in6.sin6_port));
+                 inet_ntop(AF_INET6, &at.in6.sin6_addr, host, sizeof host),
+                 ntohs(at.in6.sin6_port));
     else
         snprintf(sock->address, sizeof sock->address, "%s:%u",
                  inet_ntop(AF_INET, &at.in.sin_addr, host, sizeof host), ntohs(at.in.sin_port));

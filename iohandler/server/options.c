@@ -10,12 +10,14 @@
 /* Version 1: a host's struct is never smaller, and nothing in it ever moves. */
 static_assert(offsetof(struct ioh_options, size) == 0, "size first");
 static_assert(offsetof(struct ioh_options, type) == 8, "version 1");
-static_assert(offsetof(struct ioh_options, max_head_bytes) == 20, "version 1");
-static_assert(offsetof(struct ioh_options, max_body_bytes) == 32, "version 1");
-static_assert(offsetof(struct ioh_options, head_timeout_ms) == 40, "version 1");
-static_assert(offsetof(struct ioh_options, ws_max_message) == 64, "version 1");
-static_assert(offsetof(struct ioh_options, keep_fd_limit) == 96, "version 1");
-#define VERSION_1_SIZE 104u
+static_assert(offsetof(struct ioh_options, no_environment) == 40, "version 1");
+static_assert(offsetof(struct ioh_options, max_head_bytes) == 44, "version 1");
+static_assert(offsetof(struct ioh_options, max_body_bytes) == 56, "version 1");
+static_assert(offsetof(struct ioh_options, head_timeout_ms) == 64, "version 1");
+static_assert(offsetof(struct ioh_options, ws_max_message) == 88, "version 1");
+static_assert(offsetof(struct ioh_options, send_full) == 120, "version 1");
+static_assert(offsetof(struct ioh_options, keep_fd_limit) == 124, "version 1");
+#define VERSION_1_SIZE 128u
 static_assert(sizeof(struct ioh_options) >= VERSION_1_SIZE, "grows only");
 
 static void set_default32(uint32_t *option, uint32_t value)
@@ -30,12 +32,28 @@ static void set_default64(uint64_t *option, uint64_t value)
         *option = value;
 }
 
-static void fill_defaults(struct ioh_options *o)
+static void fill_thread_defaults(struct ioh_options *o)
 {
-    if (o->exec == IOH_EXEC_DEFAULT)
-        o->exec = IOH_EXEC_INLINE;
     if (o->epoll_threads == 0)
         o->epoll_threads = ioh__cpu_count() < IOH__MAX_LOOPS ? ioh__cpu_count() : IOH__MAX_LOOPS;
+    if (o->type == IOH_THREADS) {
+        o->epoll_threads = 1; /* it only accepts */
+        o->work_op_threads = o->pool_threads = 0;
+    } else {
+        if (o->work_op_threads && o->exec == IOH_EXEC_AUTO)
+            o->exec = IOH_EXEC_AFFINE;
+        if (o->exec == IOH_EXEC_AFFINE)
+            set_default32(&o->work_op_threads, o->epoll_threads);
+        if (o->exec == IOH_EXEC_AUTO || o->exec == IOH_EXEC_POOL)
+            set_default32(&o->pool_threads, 8 * o->epoll_threads);
+    }
+    set_default32(&o->pool_queue, 1024);
+    set_default32(&o->handoff_us, 500);
+}
+
+static void fill_defaults(struct ioh_options *o)
+{
+    fill_thread_defaults(o);
     set_default32(&o->max_head_bytes, 16384);
     set_default32(&o->max_uri_bytes, o->max_head_bytes < 8192 ? o->max_head_bytes : 8192);
     set_default32(&o->max_headers, 100);
@@ -79,6 +97,9 @@ static int check(const struct ioh_options *o, char *error)
 {
     const struct bound bounds[] = {
         {"epoll_threads", o->epoll_threads, 1, IOH__MAX_LOOPS},
+        {"work_op_threads", o->work_op_threads, 0, 10000},
+        {"pool_threads", o->pool_threads, 0, 10000},
+        {"no_environment", o->no_environment, 0, 1},
         {"max_head_bytes", o->max_head_bytes, 64, 65535},
         {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},
         {"max_headers", o->max_headers, 1, 1000},
@@ -87,15 +108,26 @@ static int check(const struct ioh_options *o, char *error)
         {"keep_fd_limit", o->keep_fd_limit, 0, 1},
     };
     const struct bound *bad = out_of_bounds(bounds, sizeof bounds / sizeof *bounds);
-    int rc = check_choice("type", o->type, IOH_EPOLL, IOH_EPOLL, error);
-    if (rc == 0)
-        rc = check_choice("exec", o->exec, IOH_EXEC_INLINE, IOH_EXEC_INLINE, error);
-    if (rc || !bad)
-        return rc;
+    if (!bad)
+        return 0;
     snprintf(error, IOH__ERROR_TEXT, "options.%s: %llu is not between %llu and %llu", bad->name,
              (unsigned long long)bad->value, (unsigned long long)bad->least,
              (unsigned long long)bad->most);
     return IOH_EINVAL;
+}
+
+/* Before the defaults are derived from them. */
+static int check_choices(const struct ioh_options *o, char *error)
+{
+    int rc = check_choice("type", o->type, IOH_EPOLL, IOH_THREADS, error);
+    if (rc == 0)
+        rc = check_choice("exec", o->exec, IOH_EXEC_AUTO, IOH_EXEC_AFFINE, error);
+    if (rc == 0)
+        rc = check_choice("pool_full", o->pool_full, IOH_FULL_DEFAULT, IOH_FULL_CLOSE, error);
+    if (rc == 0)
+        rc =
+            check_choice("send_full", o->send_full, IOH_SEND_FULL_CLOSE, IOH_SEND_FULL_DROP, error);
+    return rc;
 }
 
 int ioh__options_read(struct ioh_options *to, const struct ioh_options *from,
@@ -108,6 +140,11 @@ int ioh__options_read(struct ioh_options *to, const struct ioh_options *from,
         memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
     }
     to->size = sizeof *to;
+    int rc = to->no_environment ? 0 : ioh__options_environment(to, error);
+    if (rc == 0)
+        rc = check_choices(to, error);
+    if (rc)
+        return rc;
     fill_defaults(to);
     return check(to, error);
 }

@@ -4,17 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cpu.h"
+#include "conn/single.h"
 #include "server/server.h"
 
-#define VERSION_1_SIZE (offsetof(struct ioh_stats, fd_limit) + sizeof(uint64_t))
+#define VERSION_1_SIZE (offsetof(struct ioh_stats, throttled_us) + sizeof(uint64_t))
 
 static uint64_t get(const _Atomic uint64_t *counter)
 {
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static void add_hub(struct ioh_stats *sum, const struct ioh__counters *c)
+static void add_hub(void *to, const struct ioh__counters *c)
 {
+    struct ioh_stats *sum = to;
     sum->connections += get(&c->connections);
     sum->websockets += get(&c->websockets);
     sum->accepted += get(&c->accepted);
@@ -30,6 +33,23 @@ static void add_hub(struct ioh_stats *sum, const struct ioh__counters *c)
     sum->bytes_sent += get(&c->bytes_sent);
     sum->send_full += get(&c->send_full);
     sum->turns += get(&c->turns);
+    sum->late_answers += get(&c->late_answers);
+    sum->pool_jobs += get(&c->pool_jobs);
+    sum->pool_full += get(&c->pool_full);
+}
+
+static void add_crew(struct ioh_stats *sum, const struct ioh__crew *crew)
+{
+    if (crew->pool)
+        sum->pool_waiting += atomic_load_explicit(&crew->pool->queue.count, memory_order_relaxed);
+    for (const ioh_pool *p = crew->named; p; p = p->next)
+        sum->pool_waiting += atomic_load_explicit(&p->queue.count, memory_order_relaxed);
+    for (unsigned i = 0; i < crew->worker_count; i++)
+        sum->pool_waiting +=
+            atomic_load_explicit(&crew->workers[i].queue.count, memory_order_relaxed);
+    sum->send_full += get(&crew->refused);
+    sum->auto_late = get(&crew->taken);
+    sum->auto_stalled = get(&crew->stalled);
 }
 
 int ioh_server_stats(ioh_server *s, struct ioh_stats *stats)
@@ -46,6 +66,9 @@ int ioh_server_stats(ioh_server *s, struct ioh_stats *stats)
         add_hub(&sum, &s->hubs[i]->loop.count);
         ioh__hist_merge(events, &s->hubs[i]->loop.turn_events);
     }
+    ioh__singles_count(&s->crew, add_hub, &sum);
+    add_crew(&sum, &s->crew);
+    ioh__cpu_throttled(&sum.nr_throttled, &sum.throttled_us);
     sum.threads = (uint64_t)ioh_server_threads(s);
     sum.turn_events_p50 = ioh__hist_quantile(events, 0.5);
     sum.turn_events_p99 = ioh__hist_quantile(events, 0.99);

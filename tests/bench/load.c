@@ -1,24 +1,25 @@
 /* Load generator for the bench: one thread, one epoll set, constant requests, answers counted by bytes.
  *
- *   load [-p PID] http PORT CONNS SECONDS DEPTH
+ *   load [-w] [-p PID] http PORT CONNS SECONDS DEPTH
  *       GET /ping on kept-alive connections; DEPTH requests go out in one send, the next DEPTH when all
  *       are answered. The length of an answer is learnt from the first ones.
- *   load [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]
+ *   load [-w] [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]
  *       Masked messages of BYTES bytes to an echo; DEPTH are in flight on each connection, and for the
  *       answers that came with one recv as many new ones go out in one send.
  *   load ws-idle PORT PATH CONNS
  *       See load_idle.c.
+ *   load loop PORT PATH CONNS, load deaf PORT PATH CONNS
+ *       See load_beside.c.
  *
  * All requests are made before the clock starts, and an answer has one right length, so the steady path is
  * recv, compare, send. Each answer's beginning is compared (status line, or opcode and length); the body is
  * compared for each HTTP answer, and for one in SAMPLE WebSocket messages.
  *
  * Prints one JSON line. With -p the processor time of that process inside the measured time is given for
- * each answer. Exit status 1 when anything failed, 2 for wrong usage.
+ * each answer. With -w it prints `open N` once all is open, and begins when a line comes in. Exit status 1 when anything failed, 2 for wrong usage.
  */
 #include "load.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -104,34 +105,22 @@ static double hist_us(double part)
 
 /* ---- processor time ---- */
 
-/* ns on a processor of all threads of pid, by the scheduler's own sums; 0 when they cannot be read. */
+static uint64_t clock_ns(clockid_t id)
+{
+    struct timespec t;
+    return clock_gettime(id, &t) ? 0 : (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* ns on a processor of all threads of pid, also of those that have ended; 0 when it cannot be read. */
 static uint64_t process_ns(int pid)
 {
-    char path[300];
-    uint64_t sum = 0;
-    struct dirent *e;
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
-    DIR *dir = pid ? opendir(path) : NULL;
-    while (dir && (e = readdir(dir))) {
-        uint64_t ns;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/schedstat", pid, e->d_name);
-        FILE *f = e->d_name[0] == '.' ? NULL : fopen(path, "r");
-        if (!f)
-            continue;
-        if (fscanf(f, "%" SCNu64, &ns) == 1)
-            sum += ns;
-        fclose(f);
-    }
-    if (dir)
-        closedir(dir);
-    return sum;
+    clockid_t id;
+    return pid && clock_getcpuclockid(pid, &id) == 0 ? clock_ns(id) : 0;
 }
 
 static uint64_t own_ns(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 }
 
 /* ---- the steady path ---- */
@@ -297,16 +286,16 @@ static int measure(const struct plan *p, struct conn *conns, double seconds, int
     uint64_t forgotten, end = load_now() + PATIENCE_NS;
     while ((forgotten = count_silent(p, conns, before)) > 0 && load_now() < end)
         run_until(p, load_now() + NS_PER_S / 100, &errors);
-    errors += forgotten;
     double each = done ? 1e3 * (double)done : 1;
     printf(
         "{\"conns\": %d, \"depth\": %zu, \"bytes\": %zu, \"seconds\": %.3f, \"answers\": %" PRIu64
         ", \"rate\": %.0f, \"p50_us\": %.1f, \"p99_us\": %.1f, \"max_us\": %.1f"
-        ", \"server_cpu_us\": %.3f, \"client_cpu_us\": %.3f, \"errors\": %" PRIu64 "}\n",
+        ", \"server_cpu_us\": %.3f, \"client_cpu_us\": %.3f, \"errors\": %" PRIu64
+        ", \"silent\": %" PRIu64 "}\n",
         p->conns, p->depth, p->answer_len, (double)ns / 1e9, done, (double)done * 1e9 / (double)ns,
-        p50, p99, (double)max / 1e3, (double)server / each, (double)own / each, errors);
+        p50, p99, (double)max / 1e3, (double)server / each, (double)own / each, errors, forgotten);
     free(before);
-    return errors ? 1 : 0;
+    return errors + forgotten ? 1 : 0;
 }
 
 /* ---- set-up ---- */
@@ -426,9 +415,9 @@ static void close_all(struct plan *p, struct conn *conns)
 
 static int usage(void)
 {
-    fputs("usage: load [-p PID] http PORT CONNS SECONDS DEPTH\n"
-          "       load [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]\n"
-          "       load ws-idle PORT PATH CONNS\n",
+    fputs("usage: load [-w] [-p PID] http PORT CONNS SECONDS DEPTH\n"
+          "       load [-w] [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]\n"
+          "       load ws-idle|loop|deaf PORT PATH CONNS\n",
           stderr);
     return 2;
 }
@@ -442,12 +431,37 @@ static void raise_descriptor_limit(void)
     setrlimit(RLIMIT_NOFILE, &lim);
 }
 
+/* What is opened and held; a whole run of its own. -1: none of these. */
+static int run_held(uint16_t port, const char *what, const char *path, int conns)
+{
+    if (strcmp(what, "ws-idle") == 0)
+        return load_idle(port, path, conns);
+    if (strcmp(what, "loop") == 0)
+        return load_loop(port, path, conns);
+    return strcmp(what, "deaf") == 0 ? load_deaf(port, path, conns) : -1;
+}
+
+/* -w: whoever started this says when. */
+static void wait_for_line(int conns)
+{
+    char line[8];
+    printf("open %d\n", conns);
+    fflush(stdout);
+    if (!fgets(line, sizeof line, stdin))
+        load_fail("the input ended before the start");
+}
+
 int main(int argc, char **argv)
 {
     struct plan p = {0};
     int pid = 0, opt;
-    while ((opt = getopt(argc, argv, "+p:")) == 'p')
-        pid = atoi(optarg);
+    bool wait = false;
+    while ((opt = getopt(argc, argv, "+p:w")) == 'p' || opt == 'w') {
+        if (opt == 'p')
+            pid = atoi(optarg);
+        else
+            wait = true;
+    }
     argc -= optind;
     argv += optind;
     if (opt != -1 || argc < 4)
@@ -455,8 +469,10 @@ int main(int argc, char **argv)
     bool http = strcmp(argv[0], "http") == 0, ws = strcmp(argv[0], "ws") == 0;
     uint16_t port = (uint16_t)atoi(argv[1]);
     raise_descriptor_limit();
-    if (strcmp(argv[0], "ws-idle") == 0 && argc == 4 && atoi(argv[3]) > 0)
-        return load_idle(port, argv[2], atoi(argv[3]));
+    if (argc == 4 && atoi(argv[3]) > 0) {
+        int status = run_held(port, argv[0], argv[2], atoi(argv[3]));
+        return status < 0 ? usage() : status;
+    }
     if (!(http && argc == 5) && !(ws && (argc == 7 || argc == 8)))
         return usage();
 
@@ -471,6 +487,8 @@ int main(int argc, char **argv)
     else
         plan_ws(&p, strtoul(rest[3], NULL, 10), argc == 8 && strcmp(rest[4], "binary") == 0);
     struct conn *conns = open_all(&p, port, http ? NULL : argv[2]);
+    if (wait)
+        wait_for_line(p.conns);
     int status = measure(&p, conns, seconds, pid);
     close_all(&p, conns);
     return status;

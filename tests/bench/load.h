@@ -33,4 +33,8 @@ size_t load_header(uint8_t *out, int opcode, size_t len, const uint8_t *key);
 /* Opens conns WebSockets and holds them until the input ends; see load_idle.c. The exit status. */
 int load_idle(uint16_t port, const char *path, int conns);
 
+/* What goes on beside a measurement, until the input ends; see load_beside.c. The exit status. */
+int load_loop(uint16_t port, const char *path, int conns);
+int load_deaf(uint16_t port, const char *path, int conns);
+
 #endif

@@ -337,7 +337,7 @@ static const struct host_test tests[] = {
     HOST_TEST(body_below_min_rate_is_408),
     HOST_TEST(peer_that_reads_nothing_is_cut),
     HOST_TEST(peer_that_reads_below_min_rate_is_cut),
-    HOST_TEST(transfers_above_min_rate_may_take_long),
+    HOST_TEST_IN(transfers_above_min_rate_may_take_long, IN_INLINE | IN_POOL | IN_THREADS),
     HOST_TEST(websocket_close_that_nobody_answers_ends_with_1006),
     HOST_TEST(messages_do_not_renew_the_close_deadline),
     HOST_TEST(lingering_ends_although_the_peer_goes_on),

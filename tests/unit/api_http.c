@@ -248,7 +248,8 @@ static void ending_request_end(ioh_req *req, void *state)
 {
     struct host *h = state;
     alive(h, ioh_req_conn(req));
-    CHECK(h, ioh_respond(req, 200, NULL, 0, large, 1000000) == IOH_QUEUED);
+    int rc = ioh_respond(req, 200, NULL, 0, large, 1000000);
+    CHECK(h, rc == IOH_QUEUED || (rc == IOH_EGONE && h->config->exec != IOH_EXEC_INLINE));
     end_if(IN_REQUEST_END, ioh_req_conn(req));
 }
 
@@ -436,7 +437,9 @@ static void abort_in_callback_resets(void **state)
     end_hard = true;
     struct client *c = client_open(h);
     client_send(c, two_posts);
-    client_expect_end(c);
+    if (host_is_direct(h)) /* else a part of the answer may have been on its way */
+        client_expect_end(c);
+    client_wait_end(c);
     assert_true(c->reset || h->config->unix_socket);
     client_close(c);
     WAIT(h, h->closes == 1);

@@ -424,7 +424,8 @@ static void look_at_conn(ioh_req *req, void *state)
     CHECK(h, ioh_conn_get_id(conn) == h->last_id);
     CHECK(h, ioh_conn_queued(conn) == 0);
     answer_ok(req, state);
-    CHECK(h, ioh_conn_queued(conn) > 2);
+    if (host_is_direct(h)) /* else it may be out already */
+        CHECK(h, ioh_conn_queued(conn) > 2);
 }
 
 static void connection_tells_peer_server_listener_and_queue(void **state)
@@ -482,7 +483,7 @@ static const struct host_test tests[] = {
     HOST_TEST(without_on_request_everything_is_404_and_the_connection_stays),
     HOST_TEST(without_on_body_the_body_is_dropped),
     HOST_TEST(without_websocket_callbacks_an_upgrade_is_a_plain_request),
-    HOST_TEST(a_host_without_any_callback_answers_404),
+    HOST_TEST_ONCE(a_host_without_any_callback_answers_404),
     HOST_TEST(connection_tells_peer_server_listener_and_queue),
     HOST_TEST(connection_refused_by_on_open_is_reset_and_never_told_again),
 };

@@ -244,7 +244,10 @@ static void answer_as_asked(ioh_req *req, void *state)
         CHECK(h, ioh_respond_data(req, bytes + len / 2, len - len / 2) >= 0);
         rc = ioh_respond_end(req);
     }
-    CHECK(h, rc == (ioh_conn_queued(ioh_req_conn(req)) > 262144 ? IOH_QUEUED : 0));
+    if (host_is_direct(h))
+        CHECK(h, rc == (ioh_conn_queued(ioh_req_conn(req)) > 262144 ? IOH_QUEUED : 0));
+    else
+        CHECK(h, rc == 0 || (rc == IOH_QUEUED && len > 262144));
 }
 
 static struct host *host_with_answers(void **state)
@@ -441,13 +444,13 @@ static void http_1_0_keeps_the_connection_only_when_asked(void **state)
 
 static const struct host_test tests[] = {
     HOST_TEST(bad_answers_are_refused_and_a_good_one_may_follow),
-    HOST_TEST(bad_shared_answers_are_not_made),
+    HOST_TEST_ONCE(bad_shared_answers_are_not_made),
     HOST_TEST(answering_twice_is_refused),
     HOST_TEST(answering_on_a_closing_connection_is_gone),
     HOST_TEST(answers_of_every_kind_and_size_arrive_whole),
     HOST_TEST(head_204_and_304_never_have_a_body),
     HOST_TEST(every_status_from_200_to_599_may_be_sent),
-    HOST_TEST(reason_phrases_are_those_of_the_rfc),
+    HOST_TEST_ONCE(reason_phrases_are_those_of_the_rfc),
     HOST_TEST(respond_close_says_so_and_ends_the_connection),
     HOST_TEST(connection_close_from_the_client_ends_the_connection),
     HOST_TEST(http_1_0_keeps_the_connection_only_when_asked),

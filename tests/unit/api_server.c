@@ -309,18 +309,18 @@ static void second_server_takes_over_the_path_of_a_stopped_one(void **state)
 }
 
 static const struct host_test tests[] = {
-    HOST_TEST(every_error_has_a_text),
-    HOST_TEST(unreadable_addresses_are_refused_with_a_text),
-    HOST_TEST(addresses_that_cannot_be_had_are_told_apart),
-    HOST_TEST(listener_tells_its_bound_address),
-    HOST_TEST(connection_knows_its_listener_among_many),
-    HOST_TEST(unix_socket_gets_its_mode_and_goes_with_the_server),
-    HOST_TEST(stale_unix_socket_is_replaced_and_one_in_use_is_not),
-    HOST_TEST(calls_out_of_order_are_refused),
-    HOST_TEST(server_without_listeners_runs_too),
-    HOST_TEST(start_that_fails_tells_why),
+    HOST_TEST_ONCE(every_error_has_a_text),
+    HOST_TEST_ONCE(unreadable_addresses_are_refused_with_a_text),
+    HOST_TEST_ONCE(addresses_that_cannot_be_had_are_told_apart),
+    HOST_TEST_ONCE(listener_tells_its_bound_address),
+    HOST_TEST_ONCE(connection_knows_its_listener_among_many),
+    HOST_TEST_ONCE(unix_socket_gets_its_mode_and_goes_with_the_server),
+    HOST_TEST_ONCE(stale_unix_socket_is_replaced_and_one_in_use_is_not),
+    HOST_TEST_ONCE(calls_out_of_order_are_refused),
+    HOST_TEST_ONCE(server_without_listeners_runs_too),
+    HOST_TEST_ONCE(start_that_fails_tells_why),
     HOST_TEST(two_servers_in_one_process_do_not_mix),
-    HOST_TEST(second_server_takes_over_the_path_of_a_stopped_one),
+    HOST_TEST_ONCE(second_server_takes_over_the_path_of_a_stopped_one),
 };
 
 HOST_MAIN(tests)

@@ -3,11 +3,12 @@
 
 #include <dirent.h>
 
-/* Begins to stop, and answers once every loop knows: the idle connections of each have been closed. */
+/* Begins to stop, and answers once every loop knows: the idle connections of each have been closed, and
+ * the others have had a message behind it. */
 static void begin_stop(struct host *h, uint32_t drain_ms)
 {
     struct client *idle[8];
-    int count = 2 * (int)h->options.epoll_threads, opens = h->opens;
+    int count = 2 * host_loops(h), opens = h->opens, errands = 0, before = h->runs + h->gones;
     for (int i = 0; i < count; i++)
         idle[i] = client_open(h);
     WAIT(h, h->opens == opens + count);
@@ -16,6 +17,12 @@ static void begin_stop(struct host *h, uint32_t drain_ms)
         client_expect_end(idle[i]);
         client_close(idle[i]);
     }
+    pthread_mutex_lock(&h->lock);
+    struct seen *s = h->seen;
+    pthread_mutex_unlock(&h->lock);
+    for (; s; s = s->next) /* a loop that is through already knows nobody any more */
+        errands += host_run_on(h, s->id, NULL, NULL, NULL) == 0;
+    WAIT(h, h->runs + h->gones == before + errands);
 }
 
 /* ---- with time to finish */
@@ -283,8 +290,10 @@ static void stop_inside_a_callback_is_refused(void **state)
     WAIT(h, h->runs == 1);
     client_close(c);
     WAIT(h, h->closes == 1);
-    assert_int_equal(host_run_on(h, h->last_id, NULL, h, stop_in_gone), 0);
-    WAIT(h, h->gones == 1);
+    if (!host_has_threads_for_each(h)) { /* there it is known at once, and nothing is called back */
+        assert_int_equal(host_run_on(h, h->last_id, NULL, h, stop_in_gone), 0);
+        WAIT(h, h->gones == 1);
+    }
     c = client_ws_open(h, "/");
     client_ws_send(c, IOH_WS_TEXT, "x");
     assert_int_equal(client_ws_read(c), IOH_WS_TEXT);
@@ -349,7 +358,7 @@ static void cycles_of_start_load_and_stop_leave_nothing(void **state)
     int descriptors = open_descriptors(), threads = threads_now();
     for (int cycle = 0; cycle < 50; cycle++) {
         struct host *h = stopping_host(state);
-        wait_for_threads(threads + (int)h->options.epoll_threads);
+        wait_for_threads(threads + host_threads(h));
         for (int i = 0; i < 4; i++) {
             struct client *c = client_open(h);
             assert_int_equal(client_get(c, "/"), 200);

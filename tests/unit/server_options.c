@@ -41,15 +41,31 @@ static const struct {
     size_t offset, width;
     uint64_t by_default;
 } fields[] = {
-    {FIELD(type), IOH_EPOLL},          {FIELD(exec), IOH_EXEC_INLINE},
-    {FIELD(epoll_threads), 0},         {FIELD(max_head_bytes), 16384},
-    {FIELD(max_uri_bytes), 8192},      {FIELD(max_headers), 100},
-    {FIELD(max_body_bytes), 67108864}, {FIELD(head_timeout_ms), 10000},
-    {FIELD(idle_timeout_ms), 60000},   {FIELD(body_timeout_ms), 30000},
-    {FIELD(write_timeout_ms), 30000},  {FIELD(close_timeout_ms), 5000},
-    {FIELD(min_rate), 1024},           {FIELD(ws_max_message), 16777216},
-    {FIELD(send_high), 262144},        {FIELD(send_low), 65536},
-    {FIELD(send_max), 16777216},       {FIELD(keep_fd_limit), 0},
+    {FIELD(type), IOH_EPOLL},
+    {FIELD(exec), IOH_EXEC_AUTO},
+    {FIELD(epoll_threads), 0},
+    {FIELD(work_op_threads), 0},
+    {FIELD(pool_threads), 0},
+    {FIELD(pool_queue), 1024},
+    {FIELD(pool_full), IOH_FULL_DEFAULT},
+    {FIELD(handoff_us), 500},
+    {FIELD(no_environment), 0},
+    {FIELD(max_head_bytes), 16384},
+    {FIELD(max_uri_bytes), 8192},
+    {FIELD(max_headers), 100},
+    {FIELD(max_body_bytes), 67108864},
+    {FIELD(head_timeout_ms), 10000},
+    {FIELD(idle_timeout_ms), 60000},
+    {FIELD(body_timeout_ms), 30000},
+    {FIELD(write_timeout_ms), 30000},
+    {FIELD(close_timeout_ms), 5000},
+    {FIELD(min_rate), 1024},
+    {FIELD(ws_max_message), 16777216},
+    {FIELD(send_high), 262144},
+    {FIELD(send_low), 65536},
+    {FIELD(send_max), 16777216},
+    {FIELD(send_full), IOH_SEND_FULL_CLOSE},
+    {FIELD(keep_fd_limit), 0},
 };
 #define FIELD_COUNT (sizeof fields / sizeof *fields)
 
@@ -102,6 +118,8 @@ static void check_defaults(void)
         uint64_t want = fields[i].by_default;
         if (i == find_field("epoll_threads"))
             want = ioh__cpu_count();
+        if (i == find_field("pool_threads"))
+            want = 8 * ioh__cpu_count();
         if (get(&got, i) != want)
             print_error("options.%s\n", fields[i].name);
         assert_int_equal(get(&got, i), want);
@@ -125,15 +143,31 @@ static const struct range {
     const char *name;
     uint64_t least, most; /* the least beside 0 */
 } ranges[] = {
-    {"type", IOH_EPOLL, IOH_EPOLL},      {"exec", IOH_EXEC_INLINE, IOH_EXEC_INLINE},
-    {"epoll_threads", 1, 256},           {"max_head_bytes", 64, 65535},
-    {"max_uri_bytes", 1, 16384},         {"max_headers", 1, 1000},
-    {"max_body_bytes", 1, UINT64_MAX},   {"head_timeout_ms", 1, UINT32_MAX},
-    {"idle_timeout_ms", 1, UINT32_MAX},  {"body_timeout_ms", 1, UINT32_MAX},
-    {"write_timeout_ms", 1, UINT32_MAX}, {"close_timeout_ms", 1, UINT32_MAX},
-    {"min_rate", 1, UINT32_MAX},         {"ws_max_message", 1, UINT64_MAX},
-    {"send_high", 1, UINT64_MAX},        {"send_low", 1, 262144},
-    {"send_max", 262144, UINT64_MAX},    {"keep_fd_limit", 0, 1},
+    {"type", IOH_EPOLL, IOH_THREADS},
+    {"exec", IOH_EXEC_AUTO, IOH_EXEC_AFFINE},
+    {"epoll_threads", 1, 256},
+    {"work_op_threads", 1, 10000},
+    {"pool_threads", 1, 10000},
+    {"pool_queue", 1, UINT32_MAX},
+    {"pool_full", IOH_FULL_DEFAULT, IOH_FULL_CLOSE},
+    {"handoff_us", 1, UINT32_MAX},
+    {"no_environment", 0, 1},
+    {"max_head_bytes", 64, 65535},
+    {"max_uri_bytes", 1, 16384},
+    {"max_headers", 1, 1000},
+    {"max_body_bytes", 1, UINT64_MAX},
+    {"head_timeout_ms", 1, UINT32_MAX},
+    {"idle_timeout_ms", 1, UINT32_MAX},
+    {"body_timeout_ms", 1, UINT32_MAX},
+    {"write_timeout_ms", 1, UINT32_MAX},
+    {"close_timeout_ms", 1, UINT32_MAX},
+    {"min_rate", 1, UINT32_MAX},
+    {"ws_max_message", 1, UINT64_MAX},
+    {"send_high", 1, UINT64_MAX},
+    {"send_low", 1, 262144},
+    {"send_max", 262144, UINT64_MAX},
+    {"send_full", IOH_SEND_FULL_CLOSE, IOH_SEND_FULL_DROP},
+    {"keep_fd_limit", 0, 1},
 };
 
 static int read_with(const char *name, uint64_t value)
@@ -185,25 +219,21 @@ static void every_option_has_a_range_here(void **state)
         assert_string_equal(ranges[i].name, fields[i].name);
 }
 
-static void an_unknown_or_negative_type_or_exec_is_refused_and_told_as_given(void **state)
+static void an_unknown_or_negative_choice_is_refused_and_told_as_given(void **state)
 {
     (void)state;
-    static const int32_t bad[] = {-1, 2, 3, 77, INT32_MIN, INT32_MAX};
-    char text[16];
+    static const int32_t bad[] = {-1, 4, 77, INT32_MIN, INT32_MAX};
+    static const char *const choices[] = {"type", "exec", "pool_full", "send_full"};
+    char text[40];
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        snprintf(text, sizeof text, ": %d ", bad[i]);
-        given = (struct ioh_options)IOH_OPTIONS_INIT;
-        given.type = bad[i];
-        assert_int_equal(read_given(), IOH_EINVAL);
-        assert_non_null(strstr(error, text));
-        given.type = IOH_EPOLL;
-        given.exec = bad[i];
-        assert_int_equal(read_given(), IOH_EINVAL);
-        assert_non_null(strstr(error, text));
+        for (size_t k = 0; k < sizeof choices / sizeof *choices; k++) {
+            snprintf(text, sizeof text, "options.%s: %d is not", choices[k], bad[i]);
+            assert_int_equal(read_with(choices[k], (uint32_t)bad[i]), IOH_EINVAL);
+            assert_memory_equal(error, text, strlen(text));
+        }
     }
-    given.exec = 0;
-    given.type = 1; /* not in this version */
-    assert_int_equal(read_given(), IOH_EINVAL);
+    assert_int_equal(read_with("type", 2), IOH_EINVAL);
+    assert_int_equal(read_with("send_full", 2), IOH_EINVAL);
 }
 
 /* ---- options that depend on each other */
@@ -244,7 +274,7 @@ static void a_default_gives_way_to_what_the_host_asked_for(void **state)
 
 /* ---- hosts of other versions */
 
-#define VERSION_1_OPTIONS 104u
+#define VERSION_1_OPTIONS 128u
 
 static void options_of_a_size_below_version_1_are_refused(void **state)
 {
@@ -465,6 +495,7 @@ static void a_bad_address_is_told_and_the_server_goes_on(void **state)
 static void a_server_is_started_and_stopped_once(void **state)
 {
     (void)state;
+    given.exec = IOH_EXEC_INLINE;
     given.epoll_threads = 3;
     given.keep_fd_limit = 1;
     ioh_server *server = create(&given);
@@ -490,7 +521,9 @@ static void smallest_and_largest_values_together_make_a_server_that_starts(void 
             set(&given, i, largest ? ranges[i].most : ranges[i].least);
         given.max_uri_bytes = largest ? 65535 : 1;
         given.send_low = largest ? UINT64_MAX : 1;
+        given.type = IOH_EPOLL;
         given.epoll_threads = largest ? 8 : 1;
+        given.work_op_threads = given.pool_threads = largest ? 16 : 1;
         given.keep_fd_limit = 1;
         ioh_server *server = create(&given);
         assert_int_equal(ioh_server_listen(server, "127.0.0.1:0", NULL), 0);
@@ -504,13 +537,16 @@ static void smallest_and_largest_values_together_make_a_server_that_starts(void 
 
 int main(void)
 {
+    static const char *const variables[] = {"IOH_TYPE",          "IOH_EXEC",
+                                            "IOH_EPOLL_THREADS", "IOH_WORK_OP_THREADS",
+                                            "IOH_POOL_THREADS",  "IOH_POOL_QUEUE"};
     const struct CMUnitTest tests[] = {
         test_of(the_table_of_this_test_has_every_option),
         test_of(zeros_and_no_options_at_all_mean_every_default),
         test_of(an_option_within_its_range_is_taken_as_it_is),
         test_of(an_option_beyond_its_range_is_refused_by_name),
         test_of(every_option_has_a_range_here),
-        test_of(an_unknown_or_negative_type_or_exec_is_refused_and_told_as_given),
+        test_of(an_unknown_or_negative_choice_is_refused_and_told_as_given),
         test_of(the_default_of_send_low_is_a_quarter_of_send_high),
         test_of(a_default_gives_way_to_what_the_host_asked_for),
         test_of(options_of_a_size_below_version_1_are_refused),
@@ -529,5 +565,7 @@ int main(void)
         test_of(a_server_is_started_and_stopped_once),
         test_of(smallest_and_largest_values_together_make_a_server_that_starts),
     };
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
+        unsetenv(variables[i]); /* server_environment.c is about them */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

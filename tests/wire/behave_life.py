@@ -7,39 +7,8 @@ import socket
 
 import casefile
 import stream
-from behaviour import (Wrong, connections, ended, equal, fresh_ping, ping, test, want, websocket)
-from demo import Demo
-
-
-async def stops(demo, limit, code=0):
-    """Waits, with the loop running, until the demo has ended."""
-    loop = asyncio.get_running_loop()
-    start = loop.time()
-    while demo.process.poll() is None:
-        if loop.time() - start > limit:
-            raise Wrong("it did not end within %.1f s" % limit)
-        await asyncio.sleep(0.01)
-    demo.code = demo.process.returncode
-    if demo.faults():
-        raise Wrong("a sanitizer speaks: " + "; ".join(demo.faults()[:5]))
-    equal(demo.code, code, "exit code")
-    return loop.time() - start
-
-
-def fails(bench, wanted_code, listen=None, options=(), words=()):
-    """Starts a demo that has to refuse: exit code and the words of its message."""
-    demo = Demo(bench.build, list(options), listen=listen)
-    try:
-        demo.spawn()
-        code = demo.process.wait(10 * bench.factor)
-        equal(code, wanted_code, "exit code with %s %s" % (listen, options))
-        for word in words:
-            if word not in demo.errors():
-                raise Wrong("%s wanted in the message: %s" % (word, demo.errors()[:300]))
-        if demo.faults():
-            raise Wrong("a sanitizer speaks: " + demo.faults()[0])
-    finally:
-        demo.__exit__()
+from behaviour import (Wrong, connections, ended, equal, fails, fresh_ping, ping, stops, test, want,
+                       websocket)
 
 
 @test
@@ -220,9 +189,7 @@ async def a_port_in_use_is_refused(bench):
 
 
 @test
-async def bad_options_are_refused(bench):
-    fails(bench, 2, listen=[], options=["--no-such-option"], words=["no-such-option"])
-    fails(bench, 2, listen=[], options=["--epoll-threads", "many"], words=["many"])
+async def a_listener_that_is_no_address_is_refused(bench):
     fails(bench, 1, listen=["nonsense"], words=["nonsense"])
 
 
@@ -239,11 +206,3 @@ async def an_ipv6_listener_serves(bench):
         if not demo.tcp.startswith("[::1]:") or demo.tcp.endswith(":0"):
             raise Wrong("listening %s" % demo.tcp)
         await fresh_ping(demo.tcp, bench.until())
-
-
-@test
-async def a_number_of_threads_is_kept(bench):
-    with bench.demo() as demo:
-        wanted = int(bench.options[bench.options.index("--epoll-threads") + 1]) + 1
-        equal(demo.threads, wanted, "announced threads")
-        equal(demo.thread_count(), wanted, "threads")

@@ -3,12 +3,16 @@
 A test is an async function marked with @test in one of the behave_*.py files. It gets a Bench,
 starts its own demo with bench.demo(), and raises Wrong when something is not as it should be; a
 demo that does not stop with code 0, or in which a sanitizer found something, fails the test too.
+Each test runs in a process of its own.
 """
 
 import asyncio
 import contextlib
 import importlib
+import json
 import resource
+import socket
+import struct
 import traceback
 
 import casefile
@@ -17,7 +21,8 @@ from demo import Demo, slowness
 from stream import Connection, Wrong
 
 TESTS = []          # (function, labels of configurations or None)
-ROOMS = ("behave_load", "behave_peers", "behave_life")
+ROOMS = ("behave_modes", "behave_slow", "behave_stop", "behave_load", "behave_peers", "behave_life",
+         "behave_options")
 PING = b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -32,15 +37,17 @@ def test(function=None, only=None):
 class Bench:
     """What a test needs to know of its run."""
 
-    def __init__(self, build, options):
+    def __init__(self, build, config):
         self.build = build
-        self.options = options
+        self.config = config
         self.factor = slowness(build)
 
     @contextlib.contextmanager
     def demo(self, *options, **more):
         """A running demo that has to stop well at the end of the block, if it still runs."""
-        with Demo(self.build, self.options + list(options), **more) as demo:
+        config = self.config.with_more(options)
+        with Demo(self.build, config.options, **more) as demo:
+            demo.config, demo.fresh = config, demo.descriptors()
             yield demo
             if demo.code is None:
                 want(demo.stop())
@@ -115,41 +122,116 @@ async def ended(conn, until):
         await conn.arrival(until)
 
 
-async def descriptors_fall_to(demo, count, until):
-    """Waits, with the loop running, until the demo has no more than count open."""
+def reset(conn):
+    """Ends a TCP connection with RST."""
+    conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    conn.close()
+
+
+def memory(demo):
+    """Anonymous memory in bytes."""
+    with open("/proc/%d/status" % demo.pid) as text:
+        for line in text:
+            if line.startswith("RssAnon"):
+                return int(line.split()[1]) * 1024
+    raise Wrong("no RssAnon")
+
+
+async def descriptors_are_those_of(demo, connections, until):
+    """Waits, with the loop running, until no more than theirs are open."""
     loop = asyncio.get_running_loop()
-    while demo.descriptors() > count:
+    wanted = demo.config.descriptors_with(connections, demo.fresh)
+    while demo.descriptors() > wanted:
         if loop.time() > until:
-            raise Wrong("%d descriptors wanted, %d are open" % (count, demo.descriptors()))
+            raise Wrong("%d descriptors wanted, %d are open" % (wanted, demo.descriptors()))
         await asyncio.sleep(0.02)
 
 
-async def cpu_share(demo, seconds=1.0):
-    """The processor time it takes in the next seconds, 1.0 for one core."""
+async def threads_are_those_of(demo, connections, until):
+    """Exactly as many as announced; a thread for each connection comes and goes with it."""
     loop = asyncio.get_running_loop()
-    before, start = demo.cpu_seconds(), loop.time()
-    await asyncio.sleep(seconds)
-    return (demo.cpu_seconds() - before) / (loop.time() - start)
+    wanted = demo.threads + (connections if demo.config.threaded else 0)
+    while demo.config.threaded and demo.thread_count() != wanted and loop.time() < until:
+        await asyncio.sleep(0.02)
+    equal(demo.thread_count(), wanted, "threads with %d connections" % connections)
 
 
-def run(out, label, args, options):
-    """All tests of this configuration."""
+async def stats(demo, until):
+    """What /stats says, over a connection of its own."""
+    async with connections(demo.unix, 1) as (conn,):
+        await conn.send(b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n", until)
+        answer = await stream.read_answer(conn, until)
+        if answer.status != 200:
+            raise Wrong("/stats: %d" % answer.status)
+        return json.loads(answer.body)
+
+
+async def calm(demo, when, until):
+    """Waits for a second without work. A server that spins never has one."""
+    loop = asyncio.get_running_loop()
+    while True:
+        before, start = demo.cpu_seconds(), loop.time()
+        await asyncio.sleep(1)
+        share = (demo.cpu_seconds() - before) / (loop.time() - start)
+        if share <= 0.02:
+            return
+        if loop.time() > until:
+            raise Wrong("%.0f %% CPU %s" % (share * 100, when))
+
+
+async def stops(demo, limit, code=0):
+    """Waits, with the loop running, until the demo has ended."""
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    while demo.process.poll() is None:
+        if loop.time() - start > limit:
+            raise Wrong("it did not end within %.1f s" % limit)
+        await asyncio.sleep(0.01)
+    demo.code = demo.process.returncode
+    if demo.faults():
+        raise Wrong("a sanitizer speaks: " + "; ".join(demo.faults()[:5]))
+    equal(demo.code, code, "exit code")
+    return loop.time() - start
+
+
+def fails(bench, wanted_code, listen=None, options=(), words=(), environment=None):
+    """Starts a demo that has to refuse: exit code and the words of its message."""
+    demo = Demo(bench.build, list(options), listen=listen, environment=environment)
+    try:
+        demo.spawn()
+        code = demo.process.wait(10 * bench.factor)
+        equal(code, wanted_code, "exit code with %s %s %s" % (listen, options, environment))
+        for word in words:
+            if word not in demo.errors():
+                raise Wrong("%s wanted in the message: %s" % (word, demo.errors()[:300]))
+        if demo.faults():
+            raise Wrong("a sanitizer speaks: " + demo.faults()[0])
+    finally:
+        demo.__exit__()
+
+
+def tasks(config, args):
+    """All tests of this configuration: [(label, function)]."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if not TESTS:
         for room in ROOMS:
             importlib.import_module(room)
+    found = []
     for function, only in TESTS:
-        name = "%s (%s.py, %s)" % (function.__name__, function.__module__, label)
-        if args.only in name and (only is None or label in only):
-            out.result(name, outcome(function, Bench(args.build, options)))
+        name = "%s (%s.py, %s)" % (function.__name__, function.__module__, config.label)
+        if args.only in name and (only is None or config.label in only):
+            found.append((config.label, lambda function=function, name=name: [
+                (name, outcome(function, Bench(args.build, config)))]))
+    return found
 
 
 def outcome(function, bench):
+    """None, or what was wrong."""
     try:
         asyncio.run(function(bench))
-    except Exception as wrong:      # whatever it is, the next test still runs
+    except Exception as wrong:      # whatever it is, the report has to come
         where = traceback.extract_tb(wrong.__traceback__)
         lines = [str(f.lineno) for f in where if f.name == function.__name__]
         return "%s%s" % (wrong or type(wrong).__name__, " (line %s)" % lines[-1] if lines else "")

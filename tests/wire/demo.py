@@ -6,6 +6,7 @@ Demo is a context manager; what it started is gone afterwards, also when the tes
 
 import ctypes
 import os
+import re
 import resource
 import select
 import shutil
@@ -35,13 +36,17 @@ def build_name(build):
 
 def slowness(build):
     """How much longer deadlines of tests have to be for this build: the sanitizers cost time."""
-    return {"asan": 2, "tsan": 4}.get(build_name(build), 1)
+    for end, factor in (("asan", 2), ("tsan", 4)):
+        if build_name(build).endswith(end):
+            return factor
+    return 1
 
 
 class Demo:
     """A running demo. tcp, unix: addresses of its listeners; threads: as it says itself."""
 
-    def __init__(self, build, options=(), listen=None, files=None, start_limit=15):
+    def __init__(self, build, options=(), listen=None, files=None, environment=None,
+                 start_limit=15):
         self.build = build
         self.folder = tempfile.mkdtemp(prefix="ioh-test-")
         self.unix_path = os.path.join(self.folder, "x.sock")
@@ -51,6 +56,8 @@ class Demo:
             self.command += ["--listen", address]
         self.command += list(options)
         self.files = files                  # RLIMIT_NOFILE, soft and hard
+        self.environment = {k: v for k, v in os.environ.items() if not k.startswith("IOH_")}
+        self.environment.update(environment or {})
         self.start_limit = start_limit
         self.addresses, self.threads, self.process, self.code = [], None, None, None
 
@@ -82,7 +89,7 @@ class Demo:
             try:
                 self.process = subprocess.Popen(
                     self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-                    preexec_fn=self._in_child, cwd=self.folder)
+                    preexec_fn=self._in_child, cwd=self.folder, env=self.environment)
             except OSError as fault:
                 raise DemoError("cannot start %s: %s" % (self.command[0], fault)) from None
 
@@ -130,7 +137,7 @@ class Demo:
         return [l for l in self.errors().splitlines() if any(f in l for f in FAULTS)]
 
     def stop(self, sign=signal.SIGINT, limit=10):
-        """Asks it to end. None when it did so in time, with code 0 and nothing found, else why not."""
+        """Asks it to end. None when it did so in time, with code 0 and nothing found, else why."""
         if self.process.poll() is None:
             self.process.send_signal(sign)
         try:
@@ -163,6 +170,28 @@ class Demo:
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def thread_count(self):
-        """All but the one that ThreadSanitizer adds."""
-        own = len(os.listdir("/proc/%d/task" % self.pid))
-        return own - 1 if build_name(self.build) == "tsan" else own
+        """As the kernel counts them, but for the one that ThreadSanitizer adds."""
+        with open("/proc/%d/status" % self.pid) as text:
+            own = next(int(l.split()[1]) for l in text if l.startswith("Threads:"))
+        return own - 1 if build_name(self.build).endswith("tsan") else own
+
+    def threads_fall_to(self, count, limit):
+        """Waits until at most count are there; answers how many are."""
+        until = time.monotonic() + limit
+        while True:
+            have = self.thread_count()
+            if have <= count or time.monotonic() > until:
+                return have
+            time.sleep(0.02)
+
+    def thread_names(self):
+        """{what stands before the number: how many have such a name}."""
+        names = {}
+        for task in os.listdir("/proc/%d/task" % self.pid):
+            try:
+                with open("/proc/%d/task/%s/comm" % (self.pid, task)) as text:
+                    name = re.sub(r"-[0-9]+$", "", text.read().strip())
+            except (FileNotFoundError, ProcessLookupError):     # it has just ended
+                continue
+            names[name] = names.get(name, 0) + 1
+        return names

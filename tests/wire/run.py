@@ -1,31 +1,34 @@
 #!/usr/bin/python3
 """The wire tests: every *.case file of this folder and behaviour.py, against the demo.
 
-    run.py [--build build/release] [--only TEXT] [--demo-args '...'] [--jobs N]
+    run.py [--build build/release] [--only TEXT] [--config TEXT] [--all-cuts] [--demo-args '...']
+           [--jobs N]
 
 A line for each test, then "N passed, N failed"; exit code 0 only if none failed. README.md
 describes the case files. Each case is played whole on TCP and on the unix socket, then cut in two
-at every byte and byte by byte, on either in turn.
+at every byte (at a dozen of them in all configurations but the first) and byte by byte.
 """
 
 import asyncio
-import json
+import collections
 import os
 import sys
 import time
-import traceback
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import behaviour            # noqa: E402
 import casefile             # noqa: E402
+import children             # noqa: E402
 import player               # noqa: E402
 import report               # noqa: E402
 from demo import Demo, DemoError, slowness  # noqa: E402
 
-AT_ONCE = 32                # connections of one client process
-GIVE_UP = 3                 # failed plays of one case, per client process
+AT_ONCE = 32                # connections of one process that plays cases
+SOME_CUTS = 12              # in the configurations that do not cut at every byte
+PART = 6000                 # plays of one process, about
+GIVE_UP = 3                 # failed plays of one case
 # What the cases of a file with "instance NAME" run against.
 INSTANCES = {
     "default": [],
@@ -36,10 +39,15 @@ INSTANCES = {
 }
 
 
-def variants(case):
-    """[(address index, cut)] of all plays of a case."""
+def variants(case, turn):
+    """[(address index, cut)] of all plays of a case. turn: None for every cut, or a number that
+    picks some of them."""
     plays = [(0, player.WHOLE), (1, player.WHOLE)]
-    plays += [(cut % 2, cut) for cut in case.cuts()]
+    cuts = case.cuts()
+    if turn is not None and len(cuts) > SOME_CUTS:
+        first = turn * len(cuts) // SOME_CUTS // len(report.CONFIGURATIONS)
+        cuts = [cuts[first + i * len(cuts) // SOME_CUTS] for i in range(SOME_CUTS)]
+    plays += [(cut % 2, cut) for cut in cuts]
     if case.byte_by_byte():
         plays += [(0, player.BYTEWISE), (1, player.BYTEWISE)]
     return plays
@@ -49,95 +57,50 @@ def cut_name(cut):
     return {player.WHOLE: "whole", player.BYTEWISE: "byte by byte"}.get(cut, "cut at %d" % cut)
 
 
-async def play_all(plays, factor):
-    """Plays them, AT_ONCE at a time: {index of the case: [plays done, what was wrong, ...]}. A case
-    that has failed GIVE_UP times is not played further."""
-    queue = iter(plays)
-    found = {}
+async def play_all(cases, demos, turn, factor):
+    """Plays them, AT_ONCE at a time: [what was wrong, ...] for each. A case that has failed GIVE_UP
+    times is not played further."""
+    plays = iter([(n, case, where, cut) for n, case in enumerate(cases)
+                  for where, cut in variants(case, turn)])
+    wrongs = [[] for _ in cases]
 
     async def worker():
-        for index, case, addresses, where, cut in queue:
-            about = found.setdefault(index, [0])
-            about[0] += 1
-            if len(about) > GIVE_UP:
+        for number, case, where, cut in plays:
+            demo = demos[case.instance]
+            if len(wrongs[number]) >= GIVE_UP:
                 continue
-            wrong = await player.play(case, addresses[where], cut, factor)
+            wrong = await player.play(case, (demo.tcp, demo.unix)[where], cut, factor)
             if wrong:
-                about.append("%s, %s: %s" % (("tcp", "unix")[where], cut_name(cut), wrong))
+                wrongs[number].append("%s, %s: %s" % (("tcp", "unix")[where], cut_name(cut), wrong))
 
     await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
-    return found
-
-
-def in_child(plays, factor):
-    """Forks a process that plays them; answers (pid, file to read its findings from)."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(write)
-        return pid, os.fdopen(read)
-    code = 1
-    try:
-        os.close(read)
-        found = asyncio.run(play_all(plays, factor))
-        with os.fdopen(write, "w") as out:
-            json.dump(found, out)
-        code = 0
-    finally:
-        if code:
-            traceback.print_exc()
-        os._exit(code)
-
-
-def run_cases(cases, demos, factor, jobs):
-    """{index of a case: [what was wrong, ...]} after all plays of all cases."""
-    plays = []
-    for index, case in enumerate(cases):
-        addresses = (demos[case.instance].tcp, demos[case.instance].unix)
-        plays += [(index, case, addresses, where, cut) for where, cut in variants(case)]
-    wrongs = {index: [] for index in range(len(cases))}
-    counts = dict.fromkeys(wrongs, 0)
-    children = [in_child(plays[n::jobs], factor) for n in range(jobs)]
-    for pid, lines in children:
-        with lines:
-            text = lines.read()
-        for index, about in (json.loads(text) if text else {}).items():
-            counts[int(index)] += about[0]
-            wrongs[int(index)] += about[1:]
-        os.waitpid(pid, 0)
-    for index, case in enumerate(cases):
-        missing = len(variants(case)) - counts[index]
-        if missing:
-            wrongs[index].append("%d plays did not come to an end" % missing)
     return wrongs
 
 
-def case_group(out, label, cases, args, options):
-    """All cases under one configuration, then the state in which they left the demos."""
-    factor = slowness(args.build)
-    needed = sorted({case.instance for case in cases})
-    demos = {}
+def play_part(part, config, turn, cases, build):
+    """Cases against demos of their own, then the state in which they left them:
+    [(name, what is wrong or None)]."""
+    factor = slowness(build)
+    demos, results = {}, []
     try:
-        for name in needed:
-            demos[name] = Demo(args.build, options + INSTANCES[name])
+        for name in sorted({case.instance for case in cases}):
+            demos[name] = Demo(build, config.options + INSTANCES[name])
             demos[name].__enter__()
-        base = {name: demos[name].descriptors() for name in needed}
-        patient = [c for c in cases if c.instance != "impatient"]
-        for some in (patient, [c for c in cases if c.instance == "impatient"]):
-            wrongs = run_cases(some, demos, factor, args.jobs) if some else {}
-            for index, case in enumerate(some):
-                wrong = wrongs[index]
-                out.result("%s (%s, %s)" % (case.name, case.place, label),
-                           "; ".join(wrong[:2]) + (" (and %d more)" % (len(wrong) - 2)
-                                                   if len(wrong) > 2 else "") if wrong else None)
-        for name in needed:
-            out.result("the_%s_demo_is_well_after_all_cases (%s)" % (name, label),
-                       aftermath(demos[name], base[name], factor))
+        fresh = {name: demo.descriptors() for name, demo in demos.items()}
+        for case, wrong in zip(cases, asyncio.run(play_all(cases, demos, turn, factor))):
+            results.append((case_name(case, config),
+                            "; ".join(wrong[:2]) + (" (and more)" if len(wrong) > 2 else "")
+                            if wrong else None))
+        for name, demo in demos.items():
+            results.append(("the_%s_demo_is_well_after_its_cases (%s, %s)"
+                            % (name, part, config.label),
+                            aftermath(demo, config.descriptors_with(0, fresh[name]), factor)))
     except DemoError as fault:
-        out.result("the_demo_starts (%s)" % label, fault)
+        results.append(("the_demo_starts (%s, %s)" % (part, config.label), str(fault)))
     finally:
         for demo in demos.values():
             demo.__exit__()
+    return results
 
 
 def aftermath(demo, base, factor):
@@ -154,25 +117,64 @@ def aftermath(demo, base, factor):
     have = demo.descriptors_fall_to(base, 8 * factor)
     stopped = demo.stop(limit=10)
     if stopped is None and have > base:
-        return "%d descriptors before the cases, %d after them" % (base, have)
+        return "%d descriptors wanted after the cases, %d are open" % (base, have)
     return stopped
+
+
+def case_name(case, config):
+    return "%s (%s, %s)" % (case.name, case.place, config.label)
+
+
+def parts_of(cases, config, args):
+    """The cases of a configuration as tasks: [(label, function)]; first the one in which time is
+    measured."""
+    number = [c.label for c in report.CONFIGURATIONS].index(config.label)
+    turn = number if number and not args.all_cuts else None
+    wanted = [c for c in cases if args.only in case_name(c, config)]
+    timed = [c for c in wanted if c.instance == "impatient"]
+    others = [c for c in wanted if c.instance != "impatient"]
+    count = sum(len(variants(c, turn)) for c in others) // PART + 1
+    tasks = []
+    for n, some in enumerate([timed] + [others[n::count] for n in range(count)]):
+        part = "part %d of %d" % (n + 1, count + 1)
+        tasks.append((config.label, lambda part=part, some=some: play_part(
+            part, config, turn, some, args.build) if some else []))
+    return tasks
+
+
+def perform(out, tasks, at_once, seconds):
+    for number, results, took in children.run([function for _, function in tasks], at_once):
+        label = tasks[number][0]
+        seconds[label] += took
+        if results is None:
+            results = [("a_process_of_the_tests_ends_well (%s)" % label, "it broke down")]
+        for name, wrong in results:
+            out.result(name, wrong)
 
 
 def main():
     args = report.options(__doc__.split("\n")[0])
     out = report.Report()
     started = time.monotonic()
+    seconds = collections.Counter()
     try:
         cases = casefile.load_all(os.path.dirname(os.path.abspath(__file__)))
     except casefile.CaseError as fault:
         print(fault, file=sys.stderr)
         return 2
-    for label, options in report.CONFIGURATIONS:
-        wanted = [c for c in cases if args.only in "%s (%s, %s)" % (c.name, c.place, label)]
-        if wanted:
-            case_group(out, label, wanted, args, options + args.demo_args)
-        behaviour.run(out, label, args, options + args.demo_args)
-    print("%.0f s" % (time.monotonic() - started))
+    timed, others = [], []
+    for config in args.chosen:
+        first, *rest = parts_of(cases, config, args)
+        timed.append(first)
+        others += rest
+    for config in args.chosen:
+        others += behaviour.tasks(config, args)
+    # Those that measure time mostly wait: all at once, with nothing beside them.
+    perform(out, timed, len(timed), seconds)
+    perform(out, others, args.jobs, seconds)
+    print("%.0f s; by configuration, some at a time: %s"
+          % (time.monotonic() - started,
+             ", ".join("%s %.0f s" % (label, s) for label, s in seconds.items())))
     return out.end()
 
 

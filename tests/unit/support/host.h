@@ -3,7 +3,8 @@
  * Each test runs once per struct host_config, so the same tests hold for every way to run a server.
  * A test takes host_new(), fills host->on and host->options, calls host_start(), acts as a client
  * (client.h) and ends with host_end(). Callbacks get the struct host as their state and use CHECK():
- * cmocka's asserts are for the test's own thread only.
+ * cmocka's asserts are for the test's own thread only. They run on any thread of the library, each
+ * connection's in turn; what several connections share must be atomic or under host->lock.
  *
  * Whatever a test is about, the order of handler.h is checked for it: on_open first, on_close last and
  * once; no two callbacks of a connection at a time; on_complete once per on_request; nothing about a
@@ -19,15 +20,46 @@ struct host_config {
     const char *name;
     bool unix_socket;
     int32_t type, exec;
-    uint32_t epoll_threads;
+    uint32_t epoll_threads, pool_threads, work_op_threads;
 };
 
+/* Pools are small: what holds with four threads holds with sixteen, and starts sooner. */
 static const struct host_config host_configs[] = {
-    {"tcp, 1 thread", false, IOH_EPOLL, IOH_EXEC_INLINE, 1},
-    {"tcp, 2 threads", false, IOH_EPOLL, IOH_EXEC_INLINE, 2},
-    {"unix, 1 thread", true, IOH_EPOLL, IOH_EXEC_INLINE, 1},
-    {"unix, 2 threads", true, IOH_EPOLL, IOH_EXEC_INLINE, 2},
+    {"inline", false, IOH_EPOLL, IOH_EXEC_INLINE, 2, 0, 0},
+    {"auto", false, IOH_EPOLL, IOH_EXEC_AUTO, 2, 4, 0},
+    {"pool", false, IOH_EPOLL, IOH_EXEC_POOL, 2, 4, 0},
+    {"affine", false, IOH_EPOLL, IOH_EXEC_AFFINE, 2, 0, 2},
+    {"threads", false, IOH_THREADS, 0, 0, 0, 0},
+    {"inline, 1 loop", false, IOH_EPOLL, IOH_EXEC_INLINE, 1, 0, 0},
+    {"auto, unix", true, IOH_EPOLL, IOH_EXEC_AUTO, 2, 4, 0},
+    {"pool, unix", true, IOH_EPOLL, IOH_EXEC_POOL, 2, 4, 0},
 };
+enum { HOST_CONFIGS = sizeof host_configs / sizeof host_configs[0] };
+
+/* Sets of them, for HOST_TEST_IN(). */
+#define IN_INLINE (1u << 0)
+#define IN_AUTO (1u << 1)
+#define IN_POOL (1u << 2)
+#define IN_AFFINE (1u << 3)
+#define IN_THREADS (1u << 4)
+#define IN_ONE_LOOP (1u << 5)
+#define IN_UNIX (1u << 6 | 1u << 7)
+#define IN_ALL ((1u << HOST_CONFIGS) - 1)
+#define IN_TCP (IN_INLINE | IN_AUTO | IN_POOL | IN_AFFINE | IN_THREADS) /* each way once */
+#define IN_AWAY (IN_POOL | IN_AFFINE)  /* callbacks never run on the loop's thread */
+#define IN_WAITING (IN_AUTO | IN_AWAY) /* callbacks may wait without stopping a loop */
+
+static inline bool host_has_threads_for_each(const struct host *h)
+{
+    return h->config->type == IOH_THREADS;
+}
+
+/* Do all callbacks run where the connection can be touched at once? Otherwise what they send travels, and
+ * the queue may fall while they run. */
+static inline bool host_is_direct(const struct host *h)
+{
+    return host_has_threads_for_each(h) || h->config->exec == IOH_EXEC_INLINE;
+}
 
 /* ---- life */
 
@@ -42,6 +74,9 @@ static inline struct host *host_new(void **state)
     h->options.type = h->config->type;
     h->options.exec = h->config->exec;
     h->options.epoll_threads = h->config->epoll_threads;
+    h->options.pool_threads = h->config->pool_threads;
+    h->options.work_op_threads = h->config->work_op_threads;
+    h->options.no_environment = 1;
     pthread_mutex_init(&h->lock, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -60,8 +95,10 @@ static inline struct ioh_handler host_handler(const struct host *h)
     w.on_thread_stop = host_on_thread_stop;
     w.on_open = host_on_open;
     w.on_drain = host_on_drain;
+    w.on_peer_gone = host_on_peer_gone;
     w.on_close = host_on_close;
     w.on_log = host_on_log;
+    w.on_classify = h->on.on_classify ? host_on_classify : NULL;
     w.on_request = h->on.on_request ? host_on_request : NULL;
     w.on_body = h->on.on_body ? host_on_body : NULL;
     w.on_request_end = h->on.on_request_end ? host_on_request_end : NULL;
@@ -75,7 +112,29 @@ static inline struct ioh_handler host_handler(const struct host *h)
     return w;
 }
 
-static inline void host_start(struct host *h)
+/* The loops of the server: a thread per connection needs one, to accept. */
+static inline int host_loops(const struct host *h)
+{
+    return host_has_threads_for_each(h) ? 1 : (int)h->options.epoll_threads;
+}
+
+/* The threads that are there when nobody is connected, */
+static inline int host_threads(const struct host *h)
+{
+    const struct ioh_options *o = &h->options;
+    bool watched = !host_has_threads_for_each(h) && o->exec == IOH_EXEC_AUTO && !o->work_op_threads;
+    return host_loops(h) + (int)(o->pool_threads + o->work_op_threads) + h->named_threads + watched;
+}
+
+/* and those of them that call the host: all but the watcher. */
+static inline int host_callers(const struct host *h)
+{
+    const struct ioh_options *o = &h->options;
+    return host_loops(h) + (int)(o->pool_threads + o->work_op_threads) + h->named_threads;
+}
+
+/* Only what may stand between create and start needs this; host_start() does it otherwise. */
+static inline void host_create(struct host *h)
 {
     static int count;
     struct ioh_handler handler = host_handler(h);
@@ -85,12 +144,27 @@ static inline void host_start(struct host *h)
     assert_int_equal(ioh_server_create(&h->server, &handler, &h->options, h), 0);
     if (ioh_server_listen(h->server, address, NULL) != 0)
         fail_msg("%s", ioh_server_error(h->server));
+    assert_int_equal(ioh_server_address(h->server, 0, h->address, sizeof h->address), 0);
+}
+
+static inline ioh_pool *host_pool(struct host *h, const char *name, unsigned threads,
+                                  unsigned queue)
+{
+    ioh_pool *pool = ioh_pool_create(h->server, name, threads, queue);
+    assert_non_null(pool);
+    h->named_threads += (int)threads;
+    return pool;
+}
+
+static inline void host_start(struct host *h)
+{
+    if (!h->server)
+        host_create(h);
     if (ioh_server_start(h->server) != 0)
         fail_msg("%s", ioh_server_error(h->server));
     h->running = true;
-    assert_int_equal(ioh_server_address(h->server, 0, h->address, sizeof h->address), 0);
-    assert_int_equal(ioh_server_threads(h->server), h->options.epoll_threads);
-    assert_int_equal(h->thread_starts, h->options.epoll_threads);
+    assert_int_equal(ioh_server_threads(h->server), host_threads(h));
+    assert_int_equal(h->thread_starts, host_callers(h));
 }
 
 static inline struct ioh_stats host_stats(struct host *h)
@@ -187,12 +261,18 @@ static inline void host_end(struct host *h)
 struct host_test {
     const char *name;
     CMUnitTestFunction run;
+    unsigned configs;
 };
 
-#define HOST_TEST(function) \
-    {                       \
-#function, function \
+/* Under every configuration, or some (IN_...). */
+#define HOST_TEST(function) HOST_TEST_IN(function, IN_ALL)
+#define HOST_TEST_IN(function, configs) \
+    {                                   \
+#function, function, configs    \
     }
+
+/* It is not about callbacks. */
+#define HOST_TEST_ONCE(function) HOST_TEST_IN(function, IN_INLINE)
 
 static void client_close_all(void);
 
@@ -206,25 +286,29 @@ static inline int host_tear_down(void **state)
     return 0;
 }
 
-/* Runs each test under each of the first `configs` configurations; argv[1] is a pattern of names. */
+/* Runs each test under each of its configurations; argv[1] is a pattern of names. */
 static inline int host_run_tests(const char *group, const struct host_test *tests, size_t count,
                                  int argc, char **argv)
 {
-    enum { CONFIGS = sizeof host_configs / sizeof host_configs[0] };
-    struct CMUnitTest *all = calloc(count * CONFIGS, sizeof *all);
-    char(*names)[160] = calloc(count * CONFIGS, sizeof *names);
+    struct CMUnitTest *all = calloc(count * HOST_CONFIGS, sizeof *all);
+    char(*names)[160] = calloc(count * HOST_CONFIGS, sizeof *names);
+    size_t n = 0;
     if (!all || !names)
         return 1;
-    for (size_t i = 0; i < count * CONFIGS; i++) {
-        const struct host_config *config = &host_configs[i % CONFIGS];
-        snprintf(names[i], sizeof names[i], "%s (%s)", tests[i / CONFIGS].name, config->name);
-        all[i] = (struct CMUnitTest){names[i], tests[i / CONFIGS].run, NULL, host_tear_down,
+    for (size_t i = 0; i < count * HOST_CONFIGS; i++) {
+        const struct host_test *test = &tests[i / HOST_CONFIGS];
+        const struct host_config *config = &host_configs[i % HOST_CONFIGS];
+        if (!(test->configs >> i % HOST_CONFIGS & 1))
+            continue;
+        snprintf(names[n], sizeof names[n], "%s (%s)", test->name, config->name);
+        all[n] = (struct CMUnitTest){names[n], test->run, NULL, host_tear_down,
                                      (void *)(uintptr_t)config};
+        n++;
     }
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
     signal(SIGPIPE, SIG_IGN);
-    int failed = _cmocka_run_group_tests(group, all, count * CONFIGS, NULL, NULL);
+    int failed = _cmocka_run_group_tests(group, all, n, NULL, NULL);
     free(names);
     free(all);
     return failed;

@@ -40,6 +40,8 @@ struct seen {
     int ws_opens, ws_closes;
     ioh_req *req; /* between on_request and on_complete */
     bool body_ended;
+    bool peer_gone;  /* told for this request, or for the WebSocket */
+    bool classified; /* on_classify, and nothing since */
     int last_status; /* of on_complete */
     uint64_t last_bytes;
     void *data;
@@ -54,6 +56,7 @@ struct host {
 
     ioh_server *server;
     char address[128];
+    int named_threads; /* of host_pool() */
     bool running;
     bool stopping; /* by host_begin_stop(), in this thread: */
     pthread_t stopper;
@@ -68,8 +71,8 @@ struct host {
     atomic_int faults;
 
     atomic_int thread_starts, thread_stops, opens, refusals, closes, requests, request_ends, bodies,
-        completes, drains, upgrades, ws_opens, ws_messages, ws_pings, ws_pongs, ws_closes, runs,
-        gones, logs;
+        completes, drains, peers_gone, classifies, upgrades, ws_opens, ws_messages, ws_pings,
+        ws_pongs, ws_closes, runs, gones, logs;
     atomic_int last_status, last_ws_code; /* of on_complete, on_ws_close */
     _Atomic uint64_t last_bytes;
     _Atomic ioh_conn_id last_id; /* of on_open */
@@ -215,6 +218,21 @@ static inline void host_on_drain(ioh_conn *conn, void *state)
     host_leave(h, s, &h->drains);
 }
 
+static inline void host_on_peer_gone(ioh_conn *conn, void *state)
+{
+    struct host *h = state;
+    struct seen *s = host_enter(h, conn);
+    bool websocket = h->on.on_ws_message || h->on.on_ws_upgrade;
+    CHECK(h, s->req || websocket);
+    CHECK(h, s->ws_closes == 0);
+    CHECK(h, !s->peer_gone);
+    CHECK(h, ioh_conn_gone(conn) == 1);
+    s->peer_gone = true;
+    if (h->on.on_peer_gone)
+        h->on.on_peer_gone(conn, h);
+    host_leave(h, s, &h->peers_gone);
+}
+
 static inline void host_on_close(ioh_conn *conn, void *state)
 {
     struct host *h = state;
@@ -222,6 +240,7 @@ static inline void host_on_close(ioh_conn *conn, void *state)
     CHECK(h, s->req == NULL);
     CHECK(h, s->ws_opens == s->ws_closes);
     CHECK(h, ioh_conn_queued(conn) == 0);
+    CHECK(h, ioh_conn_gone(conn) == 1);
     if (h->on.on_close)
         h->on.on_close(conn, h);
     s->closed = true;
@@ -252,6 +271,17 @@ static inline struct seen *host_enter_req(struct host *h, ioh_req *req)
     return s;
 }
 
+static inline void host_on_classify(ioh_req *req, struct ioh_route *route, void *state)
+{
+    struct host *h = state;
+    struct seen *s = host_enter(h, ioh_req_conn(req));
+    CHECK(h, s->req == NULL && s->ws_opens == 0 && !s->classified);
+    CHECK(h, route->size >= sizeof *route && route->pool == NULL);
+    s->classified = true;
+    h->on.on_classify(req, route, h);
+    host_leave(h, s, &h->classifies);
+}
+
 static inline void host_on_request(ioh_req *req, void *state)
 {
     struct host *h = state;
@@ -259,8 +289,9 @@ static inline void host_on_request(ioh_req *req, void *state)
     CHECK(h, s->req == NULL);
     CHECK(h, ioh_req_user(req) == NULL);
     CHECK(h, !host_answered(req));
+    CHECK(h, s->classified == (h->on.on_classify != NULL));
+    s->classified = s->peer_gone = s->body_ended = false;
     s->req = req;
-    s->body_ended = false;
     h->on.on_request(req, h);
     host_leave(h, s, &h->requests);
 }
@@ -309,6 +340,8 @@ static inline int host_on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept,
     struct seen *s = host_enter(h, ioh_req_conn(req));
     CHECK(h, s->ws_opens == 0 && s->req == NULL);
     CHECK(h, accept->size >= sizeof *accept && accept->protocol == NULL);
+    CHECK(h, s->classified == (h->on.on_classify != NULL));
+    s->classified = s->peer_gone = false;
     int result = h->on.on_ws_upgrade(req, accept, h);
     host_leave(h, s, &h->upgrades);
     return result;
@@ -408,7 +441,8 @@ static inline void host_gone(void *user)
     host_bump(h, &h->gones);
 }
 
-/* As ioh_run_on(); fn and gone may both be NULL: then only h->runs and h->gones count. */
+/* As ioh_run_on(); fn and gone may both be NULL: then only h->runs and h->gones count. A thread per
+ * connection is known to have ended at once: that IOH_EGONE is turned into what the others do. */
 static inline int host_run_on(struct host *h, ioh_conn_id id, void (*fn)(ioh_conn *, void *),
                               void *user, void (*gone)(void *))
 {
@@ -418,9 +452,16 @@ static inline int host_run_on(struct host *h, ioh_conn_id id, void (*fn)(ioh_con
     e->gone = gone;
     e->user = user;
     int rc = ioh_run_on(h->server, id, host_run, e, host_gone);
-    if (rc)
-        free(e);
-    return rc;
+    if (rc == 0)
+        return 0;
+    bool told = rc == IOH_EGONE && h->options.type == IOH_THREADS && ioh_server_threads(h->server);
+    if (told) {
+        if (gone)
+            gone(user);
+        host_bump(h, &h->gones);
+    }
+    free(e);
+    return told ? 0 : rc;
 }
 
 #endif

@@ -1,0 +1,149 @@
+/* What the library's threads do (see holder.h). */
+#include "conn/holder.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "conn/reach.h"
+#include "conn/turn.h"
+
+static uint64_t now_us(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+}
+
+/* The connection has ended while the job waited: what it is about can interest nobody any more. Callbacks that end
+ * something always run. */
+static bool is_pointless(const struct ioh__job *job)
+{
+    switch (job->kind) {
+    case IOH__JOB_REQUEST:
+    case IOH__JOB_BODY:
+    case IOH__JOB_REQUEST_END:
+    case IOH__JOB_WS_UPGRADE:
+    case IOH__JOB_WS_MESSAGE:
+    case IOH__JOB_WS_PING:
+    case IOH__JOB_WS_PONG:
+    case IOH__JOB_DRAIN:
+        return atomic_load_explicit(&job->conn->face, memory_order_acquire) == IOH__FACE_OVER;
+    default:
+        return false;
+    }
+}
+
+/* ---- holding a loop */
+
+/* Runs the job under the watcher's eyes; false: it was late, and the loop is somebody else's now. */
+static bool run_guarded(struct ioh__hub *hub, struct ioh__work *w)
+{
+    uint64_t ticket = ++hub->ticket;
+    ioh__self.ticket = ticket;
+    /* Before the watcher's sleep is looked at; sequentially consistent on both sides, so that one of the
+     * two sees the other. */
+    atomic_exchange(&hub->watch, ioh__watch_word(ticket, IOH__WATCH_CALLBACK));
+    ioh__watch_wake(hub->crew);
+    ioh__job_run(&w->job, hub->handler, hub->state);
+    uint64_t mine = ioh__watch_word(ticket, IOH__WATCH_CALLBACK);
+    if (atomic_compare_exchange_strong_explicit(&hub->watch, &mine,
+                                                ioh__watch_word(ticket, IOH__WATCH_OUT),
+                                                memory_order_acq_rel, memory_order_relaxed))
+        return true;
+    ioh__self.hub = NULL;
+    ioh__mailbox_post(&hub->loop.mailbox, &w->done.mail); /* open as long as a job is out */
+    return false;
+}
+
+/* false: the loop was lost. */
+static bool run_here(struct ioh__hub *hub, struct ioh__work *w)
+{
+    /* The last messages of a hub that has ended have no connection, and nobody could take it over any more. */
+    bool ended = hub->phase == IOH__PHASE_ENDED;
+    ioh__self.hub = ended ? NULL : hub;
+    if (hub->guarded && !ended && !run_guarded(hub, w))
+        return false;
+    if (!hub->guarded || ended)
+        ioh__job_run(&w->job, hub->handler, hub->state);
+    ioh__self.hub = NULL;
+    hub->loop.now =
+        ioh__now_ms(); /* deadlines that begin now must not be short by what the callback took */
+    return true;
+}
+
+bool ioh__hold(struct ioh__hub *hub)
+{
+    for (;;) {
+        struct ioh__work *w = hub->running;
+        if (!ioh__turn_next(hub, &w->job))
+            break;
+        if (ioh__work_away(hub, w))
+            continue;
+        if (ioh__turn_late_stop(hub) && is_pointless(&w->job))
+            ioh__work_skipped(w);
+        else if (!run_here(hub, w))
+            return false;
+        ioh__turn_done(hub, &w->job);
+    }
+    return true;
+}
+
+bool ioh__step(struct ioh__hub *hub, int timeout_ms)
+{
+    hub->step_wait = timeout_ms;
+    hub->step_over = false;
+    if (hub->phase == IOH__PHASE_ENDED && !hub->mail)
+        return false;
+    ioh__mailbox_wake(&hub->loop.mailbox);
+    ioh__hold(hub);
+    if (hub->step_over)
+        ioh__turn_expose(hub);
+    return hub->step_over;
+}
+
+/* The loop of a late callback, at the moment it was taken: the connection waits for the callback, which
+ * keeps the receive buffer it reads from. */
+static void take_over(struct ioh__work *fresh)
+{
+    struct ioh__hub *hub = fresh->hub;
+    struct ioh__work *late = hub->running;
+    int key = ioh__crew_late_key(&late->job);
+    late->rx = fresh->rx;
+    fresh->rx = NULL;
+    hub->running = fresh;
+    fresh->take_over = false;
+    if (late->job.conn)
+        ioh__crew_was_late(hub->crew, late->job.conn, key);
+    ioh__work_park(hub, late, true);
+}
+
+/* ---- serving a queue */
+
+static void run_work(struct ioh__work *w)
+{
+    struct ioh__hub *hub = w->hub;
+    uint64_t begin = w->timed ? now_us() : 0;
+    w->skipped = is_pointless(&w->job);
+    if (!w->skipped)
+        ioh__job_run(&w->job, hub->handler, hub->state);
+    w->quick = w->timed && now_us() - begin < hub->options->handoff_us;
+    ioh__mailbox_post(&hub->loop.mailbox, &w->done.mail);
+}
+
+void ioh__serve(struct ioh__queue *queue, void (*hub_ended)(void *arg), void *arg)
+{
+    struct ioh__task *task;
+    while ((task = ioh__queue_pop(queue))) {
+        struct ioh__work *w = ioh__container(task, struct ioh__work, task);
+        if (!w->take_over) {
+            run_work(w);
+            continue;
+        }
+        struct ioh__hub *hub = w->hub;
+        take_over(w);
+        if (ioh__hold(hub))
+            hub_ended(arg);
+    }
+}

@@ -1,0 +1,297 @@
+/* Answers as they go to the peer: heads and bodies into the out queue. The thread that holds the loop. */
+#include <iohandler/error.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "conn/req.h"
+
+#define LENGTH_MAX (sizeof "Content-Length: 18446744073709551615\r\n")
+#define CHUNK_HEAD_MAX 18u /* 16 hex digits, CRLF */
+/* An answer up to this is reserved as one piece; a larger body follows its head by itself. */
+#define ONE_PIECE_MAX 65536u
+
+static const char close_field[] = "Connection: close\r\n";
+static const char keep_field[] = "Connection: keep-alive\r\n";
+static const char chunked_field[] = "Transfer-Encoding: chunked\r\n";
+
+static char *put(char *at, const char *text, size_t len)
+{
+    memcpy(at, text, len);
+    return at + len;
+}
+
+static char *put_fields(char *at, const struct ioh__fields *fields)
+{
+    if (fields->text)
+        return put(at, fields->text, fields->len);
+    return ioh__http1_write_fields(at, fields->list, fields->count);
+}
+
+/* ---- the head */
+
+/* May an answer begin? */
+static int check_begin(const ioh_req *req)
+{
+    if (req->answer != IOH__ANSWER_NONE)
+        return IOH_EDONE;
+    return req->conn->state == IOH__CONN_OPEN ? 0 : IOH_EGONE;
+}
+
+/* What follows from status, request and connection, before the first byte. */
+static void decide(ioh_req *req, int status)
+{
+    bool early = !req->body_whole;
+    req->status = status;
+    req->send_body = !req->head.is_head && !ioh__status_bodyless(status);
+    /* The client is told before it sends what nobody will read (RFC 9110 10.1.1). */
+    if (early &&
+        (req->continue_pending || (req->head.has_length && req->body.left > IOH__DRAIN_MAX)))
+        req->close = true;
+    if (atomic_load_explicit(&req->conn->hub->stopping, memory_order_relaxed))
+        req->close = true;
+}
+
+/* The Connection field, where one is needed (RFC 9112 9.3). */
+static char *put_connection(char *at, const ioh_req *req)
+{
+    if (req->close)
+        return put(at, close_field, sizeof close_field - 1);
+    if (req->head.minor == 0)
+        return put(at, keep_field, sizeof keep_field - 1);
+    return at;
+}
+
+/* What a head with fields_len bytes of fields and `more` bytes behind it may take at most. */
+static size_t head_room(size_t fields_len, size_t more)
+{
+    return IOH__STATUS_LINE_MAX + IOH__DATE_LINE + sizeof keep_field + LENGTH_MAX +
+           sizeof chunked_field + fields_len + 2 + more;
+}
+
+static char *reserve_head(ioh_req *req, size_t fields_len, size_t more)
+{
+    return ioh__outq_reserve(&req->conn->out, &req->conn->hub->loop.mem,
+                             head_room(fields_len, more), true);
+}
+
+/* length: of the body, -1 chunked, -2 neither (no body, or until the close). */
+static char *put_head(char *at, const ioh_req *req, const struct ioh__fields *fields,
+                      int64_t length)
+{
+    at += ioh__http1_status_line(req->status, at);
+    at = put(at, req->conn->hub->date, IOH__DATE_LINE);
+    at = put_connection(at, req);
+    at = put_fields(at, fields);
+    if (length >= 0) {
+        at = put(at, "Content-Length: ", 16);
+        at = ioh__write_decimal(at, (uint64_t)length);
+        at = put(at, "\r\n", 2);
+    } else if (length == -1) {
+        at = put(at, chunked_field, sizeof chunked_field - 1);
+    }
+    return put(at, "\r\n", 2);
+}
+
+/* Content-Length of a fixed answer: never with 1xx and 204 (RFC 9110 8.6). For 304 it would speak of
+ * the answer to an unconditional GET, which is not known here. */
+static int64_t fixed_length(int status, size_t len)
+{
+    return ioh__status_bodyless(status) ? -2 : (int64_t)len;
+}
+
+static int answered(ioh_req *req, size_t body_len)
+{
+    req->answer = IOH__ANSWER_DONE;
+    req->body_sent += body_len;
+    return ioh__conn_queued(req->conn);
+}
+
+static int queue_buf(ioh_req *req, ioh_buf *buf)
+{
+    return ioh__outq_take_buf(&req->conn->out, &req->conn->hub->loop.mem, buf, true);
+}
+
+/* ---- whole answers */
+
+static int apply_whole(ioh_req *req, struct ioh__reply *r)
+{
+    decide(req, r->status);
+    size_t len = r->buf ? r->buf->len : r->len;
+    size_t body_len = req->send_body ? len : 0;
+    size_t inside = !r->buf && body_len <= ONE_PIECE_MAX ? body_len : 0;
+    char *begin = reserve_head(req, r->fields.len, inside);
+    if (!begin)
+        return ioh__conn_no_memory(req->conn);
+    char *at = put_head(begin, req, &r->fields, fixed_length(r->status, len));
+    if (inside)
+        at = put(at, r->data, inside);
+    ioh__outq_trim(&req->conn->out, head_room(r->fields.len, inside) - (size_t)(at - begin));
+    bool ok = true;
+    if (body_len > inside && r->buf) {
+        ok = queue_buf(req, r->buf);
+        r->buf = NULL;
+    } else if (body_len > inside) {
+        ok = ioh__outq_copy(&req->conn->out, &req->conn->hub->loop.mem, r->data, body_len, true);
+    }
+    return ok ? answered(req, body_len) : ioh__conn_no_memory(req->conn);
+}
+
+static int apply_shared(ioh_req *req, const ioh_response *r)
+{
+    decide(req, r->status);
+    size_t body_len = req->send_body ? r->body_len : 0;
+    size_t rest = r->fields_len + body_len;
+    size_t most = r->status_len + IOH__DATE_LINE + sizeof keep_field + rest;
+    char *begin = ioh__outq_reserve(&req->conn->out, &req->conn->hub->loop.mem, most, true);
+    if (!begin)
+        return ioh__conn_no_memory(req->conn);
+    char *at = put(begin, r->bytes, r->status_len);
+    at = put(at, req->conn->hub->date, IOH__DATE_LINE);
+    at = put_connection(at, req);
+    at = put(at, r->bytes + r->status_len, rest);
+    ioh__outq_trim(&req->conn->out, most - (size_t)(at - begin));
+    return answered(req, body_len);
+}
+
+/* ---- streamed answers */
+
+static int apply_start(ioh_req *req, struct ioh__reply *r)
+{
+    int64_t length = r->length;
+    decide(req, r->status);
+    req->left = length;
+    if (ioh__status_bodyless(r->status))
+        length = -2; /* RFC 9112 6.1: no Transfer-Encoding either */
+    if (length == -1 && req->head.minor == 0) {
+        req->close = true; /* RFC 9112 6.3: the body ends with the connection */
+        length = -2;
+    }
+    req->chunked = length == -1 && req->send_body;
+    char *begin = reserve_head(req, r->fields.len, 0);
+    if (!begin)
+        return ioh__conn_no_memory(req->conn);
+    char *at = put_head(begin, req, &r->fields, length);
+    ioh__outq_trim(&req->conn->out, head_room(r->fields.len, 0) - (size_t)(at - begin));
+    req->answer = IOH__ANSWER_STREAMING;
+    return ioh__conn_queued(req->conn);
+}
+
+static int check_streaming(const ioh_req *req)
+{
+    if (req->answer != IOH__ANSWER_STREAMING)
+        return req->answer == IOH__ANSWER_DONE ? IOH_EDONE : IOH_ESTATE;
+    return req->conn->state == IOH__CONN_OPEN ? 0 : IOH_EGONE;
+}
+
+static bool queue_text(ioh_req *req, const char *text, size_t len)
+{
+    return ioh__outq_copy(&req->conn->out, &req->conn->hub->loop.mem, text, len, true);
+}
+
+/* A piece, as a chunk where the body is chunked (RFC 9112 7.1). */
+static int apply_data(ioh_req *req, struct ioh__reply *r)
+{
+    size_t len = r->buf ? r->buf->len : r->len;
+    if (req->left >= 0 && len > (uint64_t)req->left)
+        return IOH_ELENGTH;
+    if (req->left >= 0)
+        req->left -= (int64_t)len;
+    if (len == 0 || !req->send_body)
+        return 0;
+    bool ok = true;
+    if (req->chunked) {
+        char line[CHUNK_HEAD_MAX], *end = ioh__write_hex(line, len);
+        end = put(end, "\r\n", 2);
+        ok = queue_text(req, line, (size_t)(end - line));
+    }
+    if (ok && r->buf) {
+        ok = queue_buf(req, r->buf);
+        r->buf = NULL;
+    } else if (ok) {
+        ok = queue_text(req, r->data, len);
+    }
+    if (!ok || (req->chunked && !queue_text(req, "\r\n", 2)))
+        return ioh__conn_no_memory(req->conn);
+    req->body_sent += len;
+    return ioh__conn_queued(req->conn);
+}
+
+static int apply_end(ioh_req *req)
+{
+    if (req->left > 0 && req->send_body) {
+        ioh__conn_die(req->conn, IOH__END_LOCAL, true);
+        return IOH_ELENGTH;
+    }
+    if (req->chunked && !queue_text(req, "0\r\n\r\n", 5))
+        return ioh__conn_no_memory(req->conn);
+    return answered(req, 0);
+}
+
+static int apply(ioh_req *req, struct ioh__reply *r)
+{
+    int rc;
+    switch (r->kind) {
+    case IOH__REPLY_WHOLE:
+        rc = check_begin(req);
+        return rc ? rc : apply_whole(req, r);
+    case IOH__REPLY_SHARED:
+        rc = check_begin(req);
+        return rc ? rc : apply_shared(req, r->shared);
+    case IOH__REPLY_START:
+        rc = check_begin(req);
+        return rc ? rc : apply_start(req, r);
+    case IOH__REPLY_DATA:
+        rc = check_streaming(req);
+        return rc ? rc : apply_data(req, r);
+    case IOH__REPLY_END:
+        rc = check_streaming(req);
+        return rc ? rc : apply_end(req);
+    case IOH__REPLY_CLOSE:
+        if (req->answer == IOH__ANSWER_NONE)
+            req->close = true;
+        return 0;
+    }
+    return IOH_EINVAL;
+}
+
+int ioh__reply_apply(ioh_req *req, struct ioh__reply *r)
+{
+    int rc = apply(req, r);
+    ioh_buf_unref(r->buf);
+    return rc;
+}
+
+/* ---- the library's own answers */
+
+void ioh__respond_refusal(ioh_req *req, int status)
+{
+    /* The last three with 426 only: RFC 6455 4.4, RFC 9110 15.5.22 and 7.8. */
+    static const struct ioh_header fields[] = {{"Content-Type", "text/plain"},
+                                               {"Sec-WebSocket-Version", "13"},
+                                               {"Upgrade", "websocket"},
+                                               {"Connection", "upgrade"}};
+    static const struct ioh_header busy[] = {{"Content-Type", "text/plain"}, {"Retry-After", "1"}};
+    struct ioh__reply r = {.kind = IOH__REPLY_WHOLE, .status = status};
+    char body[IOH__STATUS_LINE_MAX];
+    r.fields.list = status == 503 ? busy : fields;
+    r.fields.count = status == 426 ? 4 : status == 503 ? 2 : 1;
+    for (size_t i = 0; i < r.fields.count; i++)
+        r.fields.len += strlen(r.fields.list[i].name) + strlen(r.fields.list[i].value) + 4;
+    r.data = body;
+    r.len = (size_t)snprintf(body, sizeof body, "%d %s\n", status, ioh_reason(status));
+    ioh__count(&req->conn->hub->loop.count.requests_refused, 1);
+    if (status != 404) /* of a good request: nobody listens here, and the connection may go on */
+        req->close = true;
+    ioh__reply_apply(req, &r);
+}
+
+void ioh__respond_continue(ioh_req *req)
+{
+    static const char line[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    req->continue_pending = false;
+    if (queue_text(req, line, sizeof line - 1))
+        ioh__conn_queued(req->conn);
+    else
+        ioh__conn_no_memory(req->conn);
+}

@@ -1,0 +1,108 @@
+/* What arrives in a hub's mailbox: messages, made with malloc by any thread and freed by the hub, and work that
+ * comes back (DONE, work.h). */
+#ifndef IOH_CONN_MESSAGE_H
+#define IOH_CONN_MESSAGE_H
+
+#include "conn/hub.h"
+
+enum ioh__message_kind {
+    IOH__MESSAGE_ACCEPTED, /* a connection for this hub */
+    IOH__MESSAGE_STOP,
+    IOH__MESSAGE_DONE, /* a job has run on another thread */
+    /* for the connection named id; they find it or are dropped */
+    IOH__MESSAGE_RUN,
+    IOH__MESSAGE_FRAME,
+    IOH__MESSAGE_WS_CLOSE,
+    IOH__MESSAGE_CLOSE,
+    IOH__MESSAGE_ABORT,
+    IOH__MESSAGE_PAUSE,
+    IOH__MESSAGE_RESUME,
+    IOH__MESSAGE_REPLY,
+};
+
+/* Fields to send: as the host gave them, or serialised already. */
+struct ioh__fields {
+    const struct ioh_header *list;
+    size_t count;
+    const char *text; /* not NULL: serialised, len bytes */
+    size_t len;       /* what they take, in both cases */
+};
+
+enum ioh__reply_kind {
+    IOH__REPLY_WHOLE,
+    IOH__REPLY_SHARED,
+    IOH__REPLY_START,
+    IOH__REPLY_DATA,
+    IOH__REPLY_END,
+    IOH__REPLY_CLOSE, /* ioh_respond_close() */
+};
+
+/* One step of an answer. */
+struct ioh__reply {
+    enum ioh__reply_kind kind;
+    int status;
+    struct ioh__fields fields;
+    const void *data; /* the body, or a piece: copied when it is applied; */
+    size_t len;
+    ioh_buf *buf;         /* or this: the reference goes to whoever applies it */
+    ioh_response *shared; /* likewise */
+    int64_t length;       /* START: of the body, -1 unknown */
+};
+
+/* What every mail begins with. */
+struct ioh__envelope {
+    struct ioh__mail mail;
+    enum ioh__message_kind kind;
+};
+
+struct ioh__message {
+    struct ioh__envelope head;
+    bool want_drain; /* the sender was told IOH_QUEUED, */
+    bool full;       /* or IOH_EFULL */
+    bool deferred;   /* REPLY: from ioh_reply(), nobody is told when it comes too late */
+    ioh_conn_id id;
+    ioh_conn *conn; /* sent by a callback of this connection: posted counts in it; else NULL */
+    size_t posted;  /* bytes counted in conn->posted */
+    union {
+        struct {
+            int fd, listener;
+            struct ioh__peer peer;
+        } accepted;
+        struct {
+            void (*fn)(ioh_conn *conn, void *user);
+            void (*gone)(void *user);
+            void *user;
+        } run;
+        struct {
+            uint32_t number;
+            struct ioh__reply reply;
+        } reply;
+        struct {
+            int code;
+            uint8_t len;
+            char reason[123];
+        } ws_close;
+        ioh_buf *frame;
+        uint32_t drain_ms;
+    } as;
+};
+
+/* REPLY: the serialised fields, behind the message. */
+static inline char *ioh__message_text(struct ioh__message *m)
+{
+    return (char *)(m + 1);
+}
+
+/* On the thread that holds the loop: does what a mail says and frees it; true: it made a job. */
+bool ioh__mail_handle(struct ioh__hub *hub, struct ioh__mail *mail, struct ioh__job *job);
+
+/* Any thread. NULL: out of memory. */
+struct ioh__message *ioh__message_new(enum ioh__message_kind kind, ioh_conn_id id, size_t text_len);
+
+/* Gives back what it refers to, and it. */
+void ioh__message_free(struct ioh__message *m);
+
+/* Any thread: posts it. IOH_EGONE: the hub has ended, the message is freed. IOH_ENOMEM: m is NULL. */
+int ioh__message_give(struct ioh__hub *hub, struct ioh__message *m);
+
+#endif

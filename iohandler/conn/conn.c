@@ -205,6 +205,8 @@ int ioh__conn_queued(ioh_conn *conn)
     const struct ioh_options *o = conn->hub->options;
     if (!ioh__conn_is_current(conn))
         ioh__conn_touch(conn);
+    /* At once, and not only when it settles: a callback that loses its loop now must not see less. */
+    atomic_store_explicit(&conn->queued, conn->out.bytes, memory_order_relaxed);
     if (conn->out.bytes <= o->send_high)
         return 0;
     if (conn->out.bytes > o->send_max)

@@ -12,7 +12,7 @@ static void wait_until_gone(struct host *h, const ioh_conn *conn)
     for (uint64_t until = host_now_ms() + PATIENCE_MS; !ioh_conn_gone(conn);) {
         poll(NULL, 0, 1);
         if (host_now_ms() > until) {
-            CHECK(h, !"never told");
+            CHECK(h, host_now_ms() <= until); /* never told */
             break;
         }
     }

@@ -109,7 +109,9 @@ static void other_threads_wake_the_host_by_its_descriptor(void **state)
     h->data = &parked;
     h->on.on_request = park;
     start_driven(&d);
-    struct client *c = client_open(h), *ws = client_ws_open(h, "/");
+    struct client *c = client_open(h);
+    WAIT(h, h->opens == 1); /* so that the last id is the WebSocket's */
+    struct client *ws = client_ws_open(h, "/");
     WAIT(h, h->ws_opens == 1);
     ioh_conn_id id = h->last_id;
     for (int i = 0; i < 20; i++) {

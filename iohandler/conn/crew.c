@@ -35,7 +35,7 @@ int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *o)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&crew->watcher_lock, NULL);
-    pthread_cond_init(&crew->watcher_wake, NULL);
+    pthread_cond_init(&crew->watcher_wake, &monotonic);
     pthread_mutex_init(&crew->wait_lock, NULL);
     pthread_cond_init(&crew->wait_change, &monotonic);
     pthread_mutex_init(&crew->single_lock, NULL);

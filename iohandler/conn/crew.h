@@ -46,7 +46,7 @@ struct ioh__crew {
     _Atomic bool watcher_asleep;
     pthread_mutex_t watcher_lock;
     pthread_cond_t watcher_wake;
-    bool watcher_over;
+    _Atomic bool watcher_over;
     struct ioh__look *looks; /* one for each loop; the watcher's */
 
     /* IOH_THREADS: the connections' threads (single.h) */

@@ -64,16 +64,17 @@ static void take(struct ioh__crew *crew, struct ioh__hub *hub, uint64_t word, ui
     }
 }
 
-/* One look at all loops; true: something happened since the last. */
+/* One look at all loops; true: something happened since the last. *running: a callback runs somewhere. */
 static bool look_at_all(struct ioh__crew *crew, struct ioh__hub *const *hubs, unsigned count,
-                        struct ioh__look *looks)
+                        struct ioh__look *looks, bool *running)
 {
     bool active = false;
+    *running = false;
     for (unsigned i = 0; i < count; i++) {
         uint64_t word = atomic_load(&hubs[i]->watch);
         enum ioh__watch_state state = (enum ioh__watch_state)(word & 3);
-        active = active || word != looks[i].word || state == IOH__WATCH_CALLBACK ||
-                 state == IOH__WATCH_CALL;
+        *running = *running || state == IOH__WATCH_CALLBACK || state == IOH__WATCH_CALL;
+        active = active || word != looks[i].word || *running;
         if (state == IOH__WATCH_CALLBACK && word == looks[i].word)
             take(crew, hubs[i], word, &looks[i].stalled);
         looks[i].word = word;
@@ -85,37 +86,56 @@ static bool look_at_all(struct ioh__crew *crew, struct ioh__hub *const *hubs, un
 static void sleep_until_busy(struct ioh__crew *crew, struct ioh__hub *const *hubs, unsigned count,
                              struct ioh__look *looks)
 {
+    bool running;
     pthread_mutex_lock(&crew->watcher_lock);
     atomic_store(&crew->watcher_asleep, true);
-    if (look_at_all(crew, hubs, count, looks))
+    if (look_at_all(crew, hubs, count, looks, &running))
         atomic_store(&crew->watcher_asleep, false);
-    while (atomic_load(&crew->watcher_asleep) && !crew->watcher_over)
+    while (atomic_load(&crew->watcher_asleep) && !atomic_load(&crew->watcher_over))
         pthread_cond_wait(&crew->watcher_wake, &crew->watcher_lock);
     atomic_store(&crew->watcher_asleep, false);
     pthread_mutex_unlock(&crew->watcher_lock);
 }
 
-static bool watch_is_over(struct ioh__crew *crew)
+/* A look costs some 10 us of somebody's core. While nothing was late for long there are few of them. */
+#define SPARING 4u           /* so many times fewer, */
+#define SPARING_MAX_US 2500u /* where that delays nobody for long */
+#define ALERT_LOOKS 2000u    /* close looks after a late callback */
+
+static void nap(struct ioh__crew *crew, uint64_t us)
 {
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    uint64_t ns = (uint64_t)until.tv_nsec + us * 1000;
+    until.tv_sec += (time_t)(ns / 1000000000u);
+    until.tv_nsec = (long)(ns % 1000000000u);
     pthread_mutex_lock(&crew->watcher_lock);
-    bool over = crew->watcher_over;
+    int rc = 0;
+    while (rc == 0 && !crew->watcher_over)
+        rc = pthread_cond_timedwait(&crew->watcher_wake, &crew->watcher_lock, &until);
     pthread_mutex_unlock(&crew->watcher_lock);
-    return over;
 }
 
 void ioh__watch(struct ioh__crew *crew, struct ioh__hub *const *hubs, unsigned count)
 {
-    /* So many quiet looks before it sleeps: a busy server does not pay for waking it, and an idle one
-     * has it asleep after 10 ms. */
-    const unsigned quiet_looks = 10000 / crew->options->handoff_us + 2;
+    /* So long without a callback before it sleeps: a busy server does not pay for waking it, and an idle one
+     * has it asleep after some 10 ms. */
+    const uint64_t close_us = crew->options->handoff_us, sleep_after_us = 10000 + 2 * close_us;
+    const uint64_t sparing_us = close_us <= SPARING_MAX_US ? SPARING * close_us : close_us;
     struct ioh__look *looks = crew->looks;
-    unsigned quiet = 0;
-    struct timespec nap = {.tv_sec = crew->options->handoff_us / 1000000u,
-                           .tv_nsec = (long)(crew->options->handoff_us % 1000000u) * 1000};
-    while (!watch_is_over(crew)) {
-        quiet = look_at_all(crew, hubs, count, looks) ? 0 : quiet + 1;
-        if (quiet < quiet_looks)
-            nanosleep(&nap, NULL);
+    uint64_t late_before = 0, quiet_us = 0;
+    unsigned alert = 0;
+    while (!atomic_load_explicit(&crew->watcher_over, memory_order_relaxed)) {
+        bool running;
+        bool active = look_at_all(crew, hubs, count, looks, &running);
+        uint64_t late = atomic_load_explicit(&crew->taken, memory_order_relaxed) +
+                        atomic_load_explicit(&crew->stalled, memory_order_relaxed);
+        alert = late != late_before ? ALERT_LOOKS : alert - (alert > 0);
+        late_before = late;
+        uint64_t us = running || alert ? close_us : sparing_us;
+        quiet_us = active ? 0 : quiet_us + us;
+        if (quiet_us < sleep_after_us)
+            nap(crew, us);
         else
             sleep_until_busy(crew, hubs, count, looks);
     }
@@ -124,7 +144,7 @@ void ioh__watch(struct ioh__crew *crew, struct ioh__hub *const *hubs, unsigned c
 void ioh__watch_stop(struct ioh__crew *crew)
 {
     pthread_mutex_lock(&crew->watcher_lock);
-    crew->watcher_over = true;
+    atomic_store(&crew->watcher_over, true);
     pthread_cond_signal(&crew->watcher_wake);
     pthread_mutex_unlock(&crew->watcher_lock);
 }

@@ -16,6 +16,7 @@ static const char usage[] =
     "  --pool-threads N        --pool-queue N        of auto and pool\n"
     "  --pool-full P           a full queue: default, refuse, wait, close\n"
     "  --handoff-us N          auto: a callback is late after this\n"
+    "  --pool-nice N           the pool's threads are so much nicer than the others\n"
     "  --slow-threads N        a pool of its own for /slow and /burn\n"
     "  --head-timeout-ms N     --idle-timeout-ms N   --body-timeout-ms N\n"
     "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"
@@ -68,6 +69,7 @@ static struct settings parse_command_line(int argc, char **argv)
                    {"pool-threads", &opt->pool_threads},
                    {"pool-queue", &opt->pool_queue},
                    {"handoff-us", &opt->handoff_us},
+                   {"pool-nice", &opt->pool_nice},
                    {"slow-threads", &set.slow_threads},
                    {"head-timeout-ms", &opt->head_timeout_ms},
                    {"idle-timeout-ms", &opt->idle_timeout_ms},

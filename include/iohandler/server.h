@@ -51,7 +51,7 @@ IOH_API IOH_MUST_CHECK int ioh_server_listen(ioh_server *server, const char *add
 IOH_API int ioh_server_address(ioh_server *server, int listener, char *text, size_t size);
 
 /* Makes a pool of threads of its own, for on_classify to name: the slow routes' queue is then not the
- * others'. (With IOH_THREADS nothing runs there.) name (at most 10 bytes) is part of its threads' names; threads is at least 1; queue is how
+ * others'. (With IOH_THREADS nothing runs there, and it has no threads.) name (at most 10 bytes) is part of its threads' names; threads is at least 1; queue is how
  * many callbacks may wait, 0 = 1,024. NULL: out of memory, a bad argument, or started already. It
  * belongs to the server. [before start] */
 IOH_API ioh_pool *ioh_pool_create(ioh_server *server, const char *name, unsigned threads,

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -132,15 +133,28 @@ static void run_work(struct ioh__work *w)
     ioh__mailbox_post(&hub->loop.mailbox, &w->done.mail);
 }
 
-void ioh__serve(struct ioh__queue *queue, void (*hub_ended)(void *arg), void *arg)
+/* This thread's nice value; a system call only where it changes. */
+static void be_nice(int *now, int want)
+{
+    if (*now == want)
+        return;
+    *now = want;
+    setpriority(PRIO_PROCESS, 0, want); /* of this thread alone, on Linux */
+}
+
+void ioh__serve(struct ioh__queue *queue, unsigned nice, void (*hub_ended)(void *arg), void *arg)
 {
     struct ioh__task *task;
+    const int base = getpriority(PRIO_PROCESS, 0), raised = base + (int)nice;
+    int now = base;
     while ((task = ioh__queue_pop(queue))) {
         struct ioh__work *w = ioh__container(task, struct ioh__work, task);
         if (!w->take_over) {
+            be_nice(&now, raised);
             run_work(w);
             continue;
         }
+        be_nice(&now, base);
         struct ioh__hub *hub = w->hub;
         take_over(w);
         if (ioh__hold(hub))

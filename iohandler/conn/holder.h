@@ -13,9 +13,9 @@
 /* Goes round until the hub has ended (true) or was taken from under a callback (false). */
 bool ioh__hold(struct ioh__hub *hub);
 
-/* Runs what comes until the queue is closed. hub_ended(arg) is told each time a hub ended that was taken over
- * here. */
-void ioh__serve(struct ioh__queue *queue, void (*hub_ended)(void *arg), void *arg);
+/* Runs what comes until the queue is closed, at a nice value raised by nice, except while it holds a hub. hub_ended(arg)
+ * is told each time a hub ended that was taken over here. */
+void ioh__serve(struct ioh__queue *queue, unsigned nice, void (*hub_ended)(void *arg), void *arg);
 
 /* One turn of a hub that the host drives; false: it has ended. */
 bool ioh__step(struct ioh__hub *hub, int timeout_ms);

@@ -91,6 +91,7 @@ static int check(const struct ioh_options *o, char *error)
         {"epoll_threads", o->epoll_threads, 1, IOH__MAX_LOOPS},
         {"work_op_threads", o->work_op_threads, 0, 10000},
         {"pool_threads", o->pool_threads, 0, 10000},
+        {"pool_nice", o->pool_nice, 0, 19},
         {"no_environment", o->no_environment, 0, 1},
         {"max_head_bytes", o->max_head_bytes, 64, 65535},
         {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},

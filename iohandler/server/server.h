@@ -16,7 +16,8 @@ struct ioh__thread {
     ioh_server *server;
     pthread_t id;
     struct ioh__hub *hub;     /* an epoll thread's, to begin with */
-    struct ioh__queue *queue; /* what it serves, after that */
+    struct ioh__queue *queue; /* what it serves, after that, */
+    unsigned nice;            /* and by how much nicer */
     char name[16];
 };
 

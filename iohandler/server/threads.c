@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
@@ -104,7 +105,7 @@ static void *run_thread(void *arg)
     if (t->hub && ioh__hold(t->hub))
         hub_ended(s);
     if (t->queue)
-        ioh__serve(t->queue, hub_ended, s);
+        ioh__serve(t->queue, t->nice, hub_ended, s);
     if (s->handler.on_thread_stop)
         s->handler.on_thread_stop(s->state);
     return NULL;
@@ -127,7 +128,7 @@ static unsigned named_threads(const ioh_server *s)
     unsigned count = 0;
     for (const ioh_pool *p = s->crew.named; p; p = p->next)
         count += p->threads;
-    return count;
+    return s->options.type == IOH_THREADS ? 0 : count; /* nothing would ever run there */
 }
 
 /* 15 bytes are all that the kernel keeps; the number matters more than the end of a pool's name. */
@@ -141,12 +142,40 @@ static struct ioh__thread *add(ioh_server *s, const char *kind, unsigned number)
     return t;
 }
 
-static void add_pool(ioh_server *s, struct ioh_pool *pool)
+static void add_pool(ioh_server *s, struct ioh_pool *pool, unsigned nice)
 {
     char kind[sizeof "ioh-" + sizeof pool->name];
     snprintf(kind, sizeof kind, "ioh-%s", pool->name);
-    for (unsigned i = 0; i < pool->threads; i++)
-        add(s, kind, i)->queue = &pool->queue;
+    for (unsigned i = 0; i < pool->threads; i++) {
+        struct ioh__thread *t = add(s, kind, i);
+        t->queue = &pool->queue;
+        t->nice = nice;
+    }
+}
+
+static void *raise_and_lower(void *possible)
+{
+    int base = getpriority(PRIO_PROCESS, 0);
+    *(bool *)possible =
+        setpriority(PRIO_PROCESS, 0, base + 1) == 0 && setpriority(PRIO_PROCESS, 0, base) == 0;
+    return NULL;
+}
+
+/* By how much pool threads are nicer. Under AUTO they come to hold loops and must be able to go back, which only a
+ * trial tells; it takes a thread of its own, which may be stuck afterwards. */
+static unsigned pool_nice(ioh_server *s, bool watched)
+{
+    pthread_t trial;
+    bool possible = false;
+    if (s->options.pool_nice == 0 || !watched)
+        return s->options.pool_nice;
+    if (pthread_create(&trial, NULL, raise_and_lower, &possible) == 0)
+        pthread_join(trial, NULL);
+    if (possible)
+        return s->options.pool_nice;
+    ioh__log_add(&s->hubs[0]->loop.log, IOH_LOG_WARN,
+                 "pool_nice is left alone: this process may not lower a nice value again");
+    return 0;
 }
 
 static int list_threads(ioh_server *s)
@@ -159,16 +188,18 @@ static int list_threads(ioh_server *s)
     s->threads = calloc(most, sizeof *s->threads);
     if (!s->threads)
         return IOH_ENOMEM;
+    unsigned nice = pool_nice(s, watched);
     s->thread_count = 0;
     for (unsigned i = 0; i < s->hub_count && !s->driven; i++) {
         struct ioh__thread *t = add(s, o->type == IOH_THREADS ? "ioh-accept" : "ioh-epoll", i);
         t->hub = s->hubs[i];
         t->queue = afterwards;
+        t->nice = nice;
     }
     if (s->crew.pool)
-        add_pool(s, s->crew.pool);
-    for (ioh_pool *p = s->crew.named; p; p = p->next)
-        add_pool(s, p);
+        add_pool(s, s->crew.pool, s->options.exec == IOH_EXEC_POOL ? 0 : nice);
+    for (ioh_pool *p = named_threads(s) ? s->crew.named : NULL; p; p = p->next)
+        add_pool(s, p, nice);
     for (unsigned i = 0; i < s->crew.worker_count; i++)
         add(s, "ioh-work", i)->queue = &s->crew.workers[i].queue;
     if (watched)

@@ -20,10 +20,12 @@ HOL_MODES = {
     "auto": AUTO,
     "auto, slow pool": AUTO + ("--slow-threads", str(SLOW_CLIENTS)),
     "pool": ("--exec", "pool", "--pool-threads", str(2 * SLOW_CLIENTS)),
+    "auto, nice": AUTO + ("--pool-nice", "19"),
+    "pool, nice": ("--exec", "pool", "--slow-threads", str(SLOW_CLIENTS), "--pool-nice", "19"),
     "affine": AFFINE,
     "threads": THREADS,
 }
-HOL_AIMS = {"auto": 2.0, "auto, slow pool": 2.0, "pool": 1.2}
+HOL_AIMS = {"auto": 2.0, "auto, slow pool": 2.0, "auto, nice": 2.0, "pool": 1.2, "pool, nice": 1.2}
 HOL_MOST_MS = 20
 HOL_PATHS = ("/slow?ms=200", "/burn?ms=5")
 

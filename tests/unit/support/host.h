@@ -152,7 +152,7 @@ static inline ioh_pool *host_pool(struct host *h, const char *name, unsigned thr
 {
     ioh_pool *pool = ioh_pool_create(h->server, name, threads, queue);
     assert_non_null(pool);
-    h->named_threads += (int)threads;
+    h->named_threads += host_has_threads_for_each(h) ? 0 : (int)threads;
     return pool;
 }
 

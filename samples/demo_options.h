@@ -22,6 +22,7 @@ static const char usage[] =
     "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"
     "  --max-body N            bytes of a request's body (default 1 GiB)\n"
     "  --ws-max-message N      bytes of a WebSocket message (default 16 MiB)\n"
+    "  --ws-ping-ms N          --ws-dead-ms N        heartbeat; 0 or absent: the library's own\n"
     "  --drain-ms N            what a stop waits for work under way (default 5000)\n"
     "  --verbose               log everything, not only warnings and errors\n";
 
@@ -76,6 +77,8 @@ static struct settings parse_command_line(int argc, char **argv)
                    {"body-timeout-ms", &opt->body_timeout_ms},
                    {"write-timeout-ms", &opt->write_timeout_ms},
                    {"close-timeout-ms", &opt->close_timeout_ms},
+                   {"ws-ping-ms", &opt->ws_ping_ms},
+                   {"ws-dead-ms", &opt->ws_dead_ms},
                    {"drain-ms", &set.drain_ms}};
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
     enum { LISTEN = 'a', TYPE, EXEC, FULL, MAX_BODY, WS_MAX, VERBOSE, HELP, NUMBER, OTHERS = 8 };

@@ -83,6 +83,13 @@ struct ioh_options {
 
     /* WebSocket */
     uint64_t ws_max_message; /* a whole message, all fragments; beyond: 1009. 0 = 16,777,216 */
+    uint32_t ws_ping_ms; /* after so much silence of the peer it is pinged, the first time up to a
+                                quarter earlier, so that not all are pinged at once. Proxies mostly end
+                                what is silent for 60 s. 0 = 25,000; UINT32_MAX = never */
+    uint32_t ws_dead_ms; /* after so much silence it is dead: reset, on_ws_close gets 1006. Silence
+                                does not count while the host does not read (ioh_pause, a callback
+                                that runs for long). More than ws_ping_ms, unless that is never.
+                                0 = twice ws_ping_ms; UINT32_MAX = never */
 
     /* the send queue of one connection, in bytes */
     uint64_t send_high; /* above: sends answer IOH_QUEUED, reading stops. 0 = 262,144 */

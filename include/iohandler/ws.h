@@ -50,6 +50,15 @@ IOH_API int ioh_ws_post(ioh_server *server, ioh_conn_id id, ioh_buf *frame);
  * [in a callback] */
 IOH_API int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len);
 
+/* ioh_ws_closed_by(): who sent the first Close frame */
+#define IOH_WS_BY_NOBODY 0 /* the connection broke, or was dead (options.ws_dead_ms) */
+#define IOH_WS_BY_PEER 1
+#define IOH_WS_BY_US \
+    2 /* the host, the server's stop, or the library since the peer broke the protocol */
+
+/* Who ended the WebSocket, whatever the code says. [in on_ws_close] */
+IOH_API int ioh_ws_closed_by(const ioh_conn *conn);
+
 #ifdef __cplusplus
 }
 #endif

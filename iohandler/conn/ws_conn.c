@@ -6,12 +6,16 @@
  *                              +--fault: Close with its code--+
  *
  * What breaks off anywhere ends in gone(), which tells on_ws_close 1006 if nobody has told it yet.
+ *
+ * The heartbeat needs no field of its own: while the WebSocket is open phase_at is moved on by whatever the
+ * peer sends, and says when it is to be pinged, or (pinged) when it is dead.
  */
 #include <iohandler/conn.h>
 #include <iohandler/error.h>
 #include <iohandler/ws.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include "base/buf.h"
 #include "conn/message.h"
@@ -22,6 +26,7 @@
 #define CONTROL_MAX 125u /* RFC 6455 5.5 */
 #define GOING_AWAY 1001
 #define ABNORMAL 1006
+#define NEVER UINT32_MAX /* options.ws_ping_ms, ws_dead_ms */
 #define TRY_AGAIN_LATER 1013
 
 enum step { STEP_OPENING, STEP_OPEN, STEP_CLOSING, STEP_OVER };
@@ -29,15 +34,6 @@ enum step { STEP_OPENING, STEP_OPEN, STEP_CLOSING, STEP_OVER };
 static const struct ioh_handler *handler_of(const ioh_conn *conn)
 {
     return conn->hub->handler;
-}
-
-void ioh__ws_begin(ioh_conn *conn)
-{
-    conn->proto = &ioh__proto_ws;
-    conn->as.ws = (struct ioh__ws_conn){.step = STEP_OPENING};
-    conn->phase_at = 0;
-    ioh__conn_show(conn, IOH__FACE_WS);
-    ioh__count(&conn->hub->loop.count.websockets, 1);
 }
 
 /* ---- sending */
@@ -229,6 +225,7 @@ void ioh__ws_close_now(ioh_conn *conn, int code, const char *reason, size_t len)
         return;
     ioh__conn_show(conn, IOH__FACE_WS_CLOSED);
     conn->as.ws.step = STEP_CLOSING;
+    conn->as.ws.ended = IOH_WS_BY_US;
     conn->phase_at = conn->hub->loop.now + conn->hub->options->close_timeout_ms;
     ioh__conn_touch(conn); /* tells the timer */
 }
@@ -260,12 +257,86 @@ int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len)
     return ioh__conn_post(conn, m, 0);
 }
 
+/* ---- heartbeat */
+
+static uint64_t deadline_in(const ioh_conn *conn, uint32_t ms)
+{
+    return ms == NEVER ? 0 : conn->hub->loop.now + ms;
+}
+
+/* The peer has sent something. */
+static void heard(ioh_conn *conn)
+{
+    const struct ioh_options *o = conn->hub->options;
+    conn->as.ws.pinged = o->ws_ping_ms == NEVER; /* then only the end is to come */
+    conn->phase_at = deadline_in(conn, conn->as.ws.pinged ? o->ws_dead_ms : o->ws_ping_ms);
+}
+
+/* Those that came in one burst would be pinged in one burst, for ever: the first ping comes up to a quarter
+ * earlier. */
+static void begin_beat(ioh_conn *conn)
+{
+    const struct ioh_options *o = conn->hub->options;
+    heard(conn);
+    if (!conn->as.ws.pinged) {
+        uint32_t scattered = (uint32_t)ioh_conn_get_id(conn) * 2654435761u;
+        conn->phase_at -= (uint64_t)(o->ws_ping_ms / 4) * (scattered >> 16) >> 16;
+    }
+}
+
+/* Is the peer's silence ours? What it sent may lie in the kernel, since nobody reads it or the loop was
+ * late. */
+static bool may_have_spoken(const ioh_conn *conn)
+{
+    int waiting;
+    return conn->held || !ioh__conn_may_read(conn) ||
+           (ioctl(conn->chan.fd, FIONREAD, &waiting) == 0 && waiting > 0);
+}
+
+/* phase_at has passed while the WebSocket is open. */
+static void beat(ioh_conn *conn)
+{
+    const struct ioh_options *o = conn->hub->options;
+    struct ioh__ws_conn *w = &conn->as.ws;
+    bool silent = !may_have_spoken(conn);
+    if (w->pinged && silent) {
+        ioh__conn_die(conn, IOH__END_DEADLINE, true);
+        return;
+    }
+    heard(conn);
+    if (w->pinged)
+        return;
+    if (conn->out.bytes ==
+        0) /* else it has something to read already, and the write deadline runs */
+        queue_frame(conn, IOH_WS_PING, NULL, 0);
+    if (o->ws_dead_ms != NEVER && silent && conn->state == IOH__CONN_OPEN) {
+        w->pinged = true;
+        conn->phase_at = deadline_in(conn, o->ws_dead_ms - o->ws_ping_ms);
+    }
+}
+
+void ioh__ws_begin(ioh_conn *conn)
+{
+    conn->proto = &ioh__proto_ws;
+    conn->as.ws = (struct ioh__ws_conn){.step = STEP_OPENING};
+    begin_beat(conn);
+    ioh__conn_show(conn, IOH__FACE_WS);
+    ioh__count(&conn->hub->loop.count.websockets, 1);
+}
+
+int ioh_ws_closed_by(const ioh_conn *conn)
+{
+    /* Written before the job of on_ws_close was made, and not since. */
+    return conn->proto == &ioh__proto_ws ? conn->as.ws.ended : IOH_WS_BY_NOBODY;
+}
+
 /* ---- receiving */
 
 /* Makes the job that tells the host the end; false when it does not want to know. */
 static bool tell_close(ioh_conn *conn, int code, void *reason, size_t len, struct ioh__job *job)
 {
     conn->as.ws.step = STEP_OVER;
+    conn->phase_at = 0;
     if (conn->state == IOH__CONN_OPEN)
         ioh__conn_show(conn, IOH__FACE_WS_CLOSED);
     ioh__count(&conn->hub->loop.count.websockets, (uint64_t)-1);
@@ -277,8 +348,10 @@ static bool tell_close(ioh_conn *conn, int code, void *reason, size_t len, struc
 /* The peer's Close frame: answered with its own code unless ours is out already. */
 static enum ioh__feed closed_by_peer(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *job)
 {
-    if (conn->as.ws.step != STEP_CLOSING)
+    if (conn->as.ws.step != STEP_CLOSING) {
+        conn->as.ws.ended = IOH_WS_BY_PEER;
         queue_close(conn, ev->code == 1005 ? 0 : ev->code, NULL, 0);
+    }
     if (tell_close(conn, ev->code, ev->data, ev->len, job))
         return IOH__FEED_JOB;
     ioh__conn_close(conn, true);
@@ -293,8 +366,10 @@ static enum ioh__feed failed(ioh_conn *conn, struct ioh__ws_event *ev, struct io
     ioh__peer_text(&conn->peer, peer, sizeof peer);
     ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: WebSocket closed with %d: %.*s", peer,
                  ev->code, (int)ev->len, (const char *)ev->data);
-    if (conn->as.ws.step != STEP_CLOSING)
+    if (conn->as.ws.step != STEP_CLOSING) {
+        conn->as.ws.ended = IOH_WS_BY_US;
         queue_close(conn, ev->code, NULL, 0);
+    }
     if (conn->state == IOH__CONN_OPEN && tell_close(conn, ev->code, ev->data, ev->len, job))
         return IOH__FEED_JOB;
     ioh__conn_close(conn, true);
@@ -327,6 +402,8 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
     struct ioh__ws_conn *w = &conn->as.ws;
     const struct ioh_options *o = conn->hub->options;
     struct ioh__ws_event ev;
+    if (len && w->step == STEP_OPEN)
+        heard(conn);
     if (w->step == STEP_OPENING) {
         w->step = STEP_OPEN;
         w->told_open = true;
@@ -378,10 +455,13 @@ static void ws_eof(ioh_conn *conn)
     ioh__conn_die(conn, IOH__END_PEER, false);
 }
 
-/* The peer has not answered our Close frame in time. */
+/* The peer is silent, or has not answered our Close frame in time. */
 static void ws_timeout(ioh_conn *conn)
 {
-    ioh__conn_die(conn, IOH__END_DEADLINE, false);
+    if (conn->as.ws.step <= STEP_OPEN)
+        beat(conn);
+    else
+        ioh__conn_die(conn, IOH__END_DEADLINE, false);
 }
 
 static void ws_stop(ioh_conn *conn)

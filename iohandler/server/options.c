@@ -57,6 +57,8 @@ static void fill_defaults(struct ioh_options *o)
     set_default32(&o->close_timeout_ms, 5000);
     set_default32(&o->min_rate, 1024);
     set_default64(&o->ws_max_message, 16u << 20);
+    set_default32(&o->ws_ping_ms, 25000);
+    set_default32(&o->ws_dead_ms, o->ws_ping_ms < UINT32_MAX / 2 ? 2 * o->ws_ping_ms : UINT32_MAX);
     set_default64(&o->send_high, 256u << 10);
     set_default64(&o->send_low, o->send_high / 4);
     set_default64(&o->send_max, o->send_high > 16u << 20 ? o->send_high : 16u << 20);
@@ -96,6 +98,8 @@ static int check(const struct ioh_options *o, char *error)
         {"max_head_bytes", o->max_head_bytes, 64, 65535},
         {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},
         {"max_headers", o->max_headers, 1, 1000},
+        {"ws_dead_ms", o->ws_dead_ms, o->ws_ping_ms < UINT32_MAX ? o->ws_ping_ms + 1 : 1,
+         UINT32_MAX},
         {"send_low", o->send_low, 0, o->send_high},
         {"send_max", o->send_max, o->send_high, UINT64_MAX},
         {"keep_fd_limit", o->keep_fd_limit, 0, 1},

@@ -152,7 +152,7 @@ def add_step(case, word, rest):
         value = rest if word.endswith("header") else \
             int(rest) if word == "body-len" else unescape(rest)
         case.steps[-1][3].append((word, value))
-    elif word in ("expect-text", "expect-binary", "expect-pong"):
+    elif word in ("expect-text", "expect-binary", "expect-ping", "expect-pong"):
         case.steps.append((word, payload(rest)))
     elif word == "expect-close":
         case.steps.append((word, tuple(None if c == "none" else int(c) for c in rest.split("|"))))

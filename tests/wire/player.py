@@ -12,7 +12,7 @@ from stream import Wrong, shown
 
 GAP = 0.001         # s between two pieces: long enough for a server to wake, mostly
 WHOLE, BYTEWISE = 0, -1
-OPCODES = {"expect-text": 1, "expect-binary": 2, "expect-pong": 10}
+OPCODES = {"expect-text": 1, "expect-binary": 2, "expect-ping": 9, "expect-pong": 10}
 PROOF = b"still open"
 
 

@@ -3,6 +3,8 @@
  *   load [-w] [-p PID] http PORT CONNS SECONDS DEPTH
  *       GET /ping on kept-alive connections; DEPTH requests go out in one send, the next DEPTH when all
  *       are answered. The length of an answer is learnt from the first ones.
+ *   load [-w] [-p PID] get PORT PATH CONNS SECONDS
+ *       The same for any path, one request at a time.
  *   load [-w] [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]
  *       Masked messages of BYTES bytes to an echo; DEPTH are in flight on each connection, and for the
  *       answers that came with one recv as many new ones go out in one send.
@@ -13,7 +15,7 @@
  *
  * All requests are made before the clock starts, and an answer has one right length, so the steady path is
  * recv, compare, send. Each answer's beginning is compared (status line, or opcode and length); the body is
- * compared for each HTTP answer, and for one in SAMPLE WebSocket messages.
+ * compared for each answer of http, not for those of get, and for one in SAMPLE WebSocket messages.
  *
  * Prints one JSON line. With -p the processor time of that process inside the measured time is given for
  * each answer. With -w it prints `open N` once all is open, and begins when a line comes in. Exit status 1 when anything failed, 2 for wrong usage.
@@ -38,7 +40,7 @@
 #define WARM_NS \
     (NS_PER_S / 4) /* before the measured time: caches and socket buffers find their size */
 #define PATIENCE_NS (5 * NS_PER_S) /* for an answer, after the measured time */
-#define PONG_START "HTTP/1.1 200 "
+#define OK_START "HTTP/1.1 200 "
 
 /* Each connection sends the ring of DEPTH requests over and over, and expects the ring of answers. */
 struct plan {
@@ -53,6 +55,7 @@ struct plan {
     uint8_t *bodies; /* what the answers hold from body_off on, body_step apart (0: all the same) */
     size_t body_off, body_step;
     unsigned sample; /* compare the body of each sample-th answer */
+    bool pong;       /* HTTP: the body is known */
 };
 
 struct conn {
@@ -308,45 +311,63 @@ static void *zeroed(size_t n, size_t size)
     return p;
 }
 
-/* One request and its whole answer; the answer's length, which ends with the body `pong`. */
-static size_t http_once(int fd, const uint8_t *request, size_t request_len)
+/* One request and its whole answer; the answer's length. What fits of its body is left in in[], and *body says
+ * where. */
+static size_t http_once(int fd, const uint8_t *request, size_t request_len, const char **body)
 {
     char *text = (char *)in, *blank = NULL, *field;
     size_t len = 0, want = 0;
     if (!load_send(fd, request, request_len))
         load_fail("the first request could not be sent");
     while (!blank || len < want) {
-        ssize_t n = recv(fd, in + len, 8192 - len, 0);
+        bool room = len < sizeof in / 2;
+        ssize_t n = recv(fd, room ? in + len : in + sizeof in / 2, sizeof in / 2 - 1, 0);
         if (n <= 0)
-            load_fail("no whole answer to GET /ping");
+            load_fail("no whole answer to the first request");
         len += (size_t)n;
-        text[len] = 0;
+        if (room)
+            text[len] = 0;
         if (blank || !(blank = strstr(text, "\r\n\r\n")))
             continue;
         field = strcasestr(text, "\r\nContent-Length:");
         if (!field || field > blank)
-            load_fail("GET /ping is answered without a Content-Length");
-        want = (size_t)(blank + 4 - text) + strtoul(field + 17, NULL, 10);
+            load_fail("the answer has no Content-Length");
+        want = (size_t)(blank + 4 - text) + strtoull(field + 17, NULL, 10);
     }
-    if (strncmp(text, PONG_START, strlen(PONG_START)) != 0 || strcmp(blank + 4, "pong") != 0)
-        load_fail("GET /ping is not answered by 200 with the body pong");
+    if (strncmp(text, OK_START, strlen(OK_START)) != 0)
+        load_fail("the answer is not 200");
+    *body = blank + 4;
     return len;
 }
 
-static void plan_http(struct plan *p, uint16_t port)
+static void plan_http(struct plan *p, uint16_t port, const char *path)
 {
-    char one[128];
-    p->request_len =
-        (size_t)snprintf(one, sizeof one, "GET /ping HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", port);
+    char one[256];
+    p->request_len = (size_t)snprintf(
+        one, sizeof one, "GET %.150s HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n", path, port);
     p->requests = zeroed(2 * p->depth, p->request_len);
     for (size_t i = 0; i < 2 * p->depth; i++)
         memcpy(p->requests + i * p->request_len, one, p->request_len);
-    p->start_len = strlen(PONG_START);
-    memcpy(p->start, PONG_START, p->start_len);
+    p->start_len = strlen(OK_START);
+    memcpy(p->start, OK_START, p->start_len);
     p->refill = p->depth;
-    p->bodies = zeroed(4, 1);
-    memcpy(p->bodies, "pong", 4);
     p->sample = 1;
+}
+
+/* The first answer on a connection. All have the same length; what /ping says is looked at each time. */
+static void first_answer(struct plan *p, int fd)
+{
+    const char *body;
+    size_t len = http_once(fd, p->requests, p->request_len, &body);
+    if (p->answer_len && len != p->answer_len)
+        load_fail("answers differ in length, %zu and %zu", p->answer_len, len);
+    p->answer_len = p->body_off = len;
+    if (!p->pong)
+        return;
+    if (strcmp(body, "pong") != 0)
+        load_fail("GET /ping is not answered by pong");
+    p->bodies = (uint8_t *)"pong";
+    p->body_off = len - 4;
 }
 
 static void plan_ws(struct plan *p, size_t bytes, bool binary)
@@ -388,13 +409,8 @@ static struct conn *open_all(struct plan *p, uint16_t port, const char *path)
             load_fail("connection %d: %s", i, strerror(errno));
         if (path && !load_shake(c->fd, port, path))
             load_fail("connection %d: handshake refused", i);
-        if (!path) {
-            size_t len = http_once(c->fd, p->requests, p->request_len);
-            if (p->answer_len && len != p->answer_len)
-                load_fail("answers differ in length, %zu and %zu", p->answer_len, len);
-            p->answer_len = len;
-            p->body_off = len - 4;
-        }
+        if (!path)
+            first_answer(p, c->fd);
         watch(c, EPOLL_CTL_ADD, EPOLLIN);
     }
     return conns;
@@ -409,13 +425,15 @@ static void close_all(struct plan *p, struct conn *conns)
     }
     free(conns);
     free(p->requests);
-    free(p->bodies);
+    if (!p->pong)
+        free(p->bodies);
     close(ep);
 }
 
 static int usage(void)
 {
     fputs("usage: load [-w] [-p PID] http PORT CONNS SECONDS DEPTH\n"
+          "       load [-w] [-p PID] get PORT PATH CONNS SECONDS\n"
           "       load [-w] [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]\n"
           "       load ws-idle|loop|deaf PORT PATH CONNS\n",
           stderr);
@@ -473,20 +491,22 @@ int main(int argc, char **argv)
         int status = run_held(port, argv[0], argv[2], atoi(argv[3]));
         return status < 0 ? usage() : status;
     }
-    if (!(http && argc == 5) && !(ws && (argc == 7 || argc == 8)))
+    bool get = strcmp(argv[0], "get") == 0;
+    if (!(http && argc == 5) && !(get && argc == 5) && !(ws && (argc == 7 || argc == 8)))
         return usage();
 
-    char **rest = argv + (ws ? 3 : 2); /* CONNS SECONDS DEPTH [BYTES [binary]] */
+    char **rest = argv + (http ? 2 : 3); /* CONNS SECONDS [DEPTH [BYTES [binary]]] */
     double seconds = atof(rest[1]);
     p.conns = atoi(rest[0]);
-    p.depth = strtoul(rest[2], NULL, 10);
+    p.depth = get ? 1 : strtoul(rest[2], NULL, 10);
+    p.pong = http;
     if (p.conns < 1 || seconds <= 0 || p.depth < 1 || p.depth > 4096)
         return usage();
-    if (http)
-        plan_http(&p, port);
+    if (!ws)
+        plan_http(&p, port, http ? "/ping" : argv[2]);
     else
         plan_ws(&p, strtoul(rest[3], NULL, 10), argc == 8 && strcmp(rest[4], "binary") == 0);
-    struct conn *conns = open_all(&p, port, http ? NULL : argv[2]);
+    struct conn *conns = open_all(&p, port, ws ? argv[2] : NULL);
     if (wait)
         wait_for_line(p.conns);
     int status = measure(&p, conns, seconds, pid);

@@ -18,6 +18,15 @@ struct ioh__ws_header {
     uint64_t payload;
 };
 
+/* Why a connection is closed (RFC 6455 7.4.1). */
+enum {
+    IOH__CODE_PROTOCOL = 1002,
+    IOH__CODE_NONE = 1005,
+    IOH__CODE_TEXT = 1007,
+    IOH__CODE_TOO_BIG = 1009,
+    IOH__CODE_INTERNAL = 1011,
+};
+
 /* Reads a header: true when it is whole. No judgement: payload is taken as it stands, also when it is
  * not minimal or has its top bit set. */
 bool ioh__ws_header_read(const uint8_t *data, size_t len, struct ioh__ws_header *h);

@@ -28,7 +28,7 @@ extern "C" {
 /* on_log levels */
 #define IOH_LOG_ERROR 0 /* the server cannot do what it was asked to */
 #define IOH_LOG_WARN 1  /* something ran out, and is coped with */
-#define IOH_LOG_INFO 2  /* start, stop, listeners */
+#define IOH_LOG_INFO 2  /* limits and deadlines that peers ran into: each kind once a second */
 #define IOH_LOG_DEBUG 3 /* a peer's fault: refused requests, with reason and offset */
 
 /* on_ws_message opcodes (RFC 6455 5.2), also for ioh_ws_send() */

@@ -18,7 +18,7 @@ struct ioh_stats {
     uint64_t accepted;           /* since the start */
     uint64_t accept_pauses;      /* accepting stopped for a while: out of descriptors or memory */
     uint64_t closed_by_peer;     /* the peer ended it first */
-    uint64_t closed_by_deadline; /* a deadline of options.h passed */
+    uint64_t closed_by_deadline; /* a deadline of options.h passed (each kind: below) */
     uint64_t requests;           /* heads that were whole and valid */
     uint64_t
         requests_refused; /* answered by the library with 4xx or 5xx, also as on_ws_upgrade said */
@@ -41,6 +41,23 @@ struct ioh_stats {
     uint64_t
         nr_throttled; /* of this process's cgroup: periods in which its CPU quota was used up */
     uint64_t throttled_us; /* and for how long its threads then had to wait */
+
+    /* How often a limit or deadline of options.h was hit, also by what ended anyway. Each kind has a line in
+     * the log once a second. (send_max: send_full, pool_queue: pool_full, above.) */
+    uint64_t hit_max_connections; /* closed as soon as they were accepted */
+    uint64_t hit_max_per_address; /* likewise */
+    uint64_t hit_max_head;        /* 431: max_head_bytes or max_headers; also of trailers */
+    uint64_t hit_max_uri;         /* 414 */
+    uint64_t hit_max_body;        /* 413 */
+    uint64_t hit_ws_max_message;  /* 1009 */
+    uint64_t hit_head_timeout;    /* 408 */
+    uint64_t hit_idle_timeout;
+    uint64_t hit_body_timeout;  /* 408; min_rate, too */
+    uint64_t hit_write_timeout; /* likewise, of peers that read too little */
+    uint64_t
+        hit_close_timeout;  /* the peer did not answer a Close frame, or did not close its end */
+    uint64_t hit_ws_dead;   /* WebSockets given up as dead */
+    uint64_t proxy_refused; /* no PROXY header, a bad one, or from a peer not listed (proxy_from) */
 };
 
 #define IOH_STATS_INIT                   \

@@ -193,9 +193,9 @@ uint64_t ioh__conn_prolong(const ioh_conn *conn, uint64_t at, size_t n, uint32_t
 int ioh__conn_too_much(ioh_conn *conn)
 {
     const struct ioh_options *o = conn->hub->options;
-    ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
-                 "send queue above %llu bytes: connection reset", (unsigned long long)o->send_max);
-    ioh__count(&conn->hub->loop.count.send_full, 1);
+    ioh__hub_hit(conn->hub, IOH__LIMIT_SEND_MAX, &conn->peer,
+                 "more than %llu bytes are queued: connection reset",
+                 (unsigned long long)o->send_max);
     ioh__conn_die(conn, IOH__END_LOCAL, true);
     return IOH_EFULL;
 }
@@ -220,7 +220,8 @@ bool ioh__conn_drops(ioh_conn *conn, size_t len)
     const struct ioh_options *o = conn->hub->options;
     if (o->send_full != IOH_SEND_FULL_DROP || conn->out.bytes + len <= o->send_max)
         return false;
-    ioh__count(&conn->hub->loop.count.send_full, 1);
+    ioh__hub_hit(conn->hub, IOH__LIMIT_SEND_MAX, &conn->peer,
+                 "the queue is full: a message is dropped");
     return true;
 }
 
@@ -363,17 +364,30 @@ void ioh__conn_settle(ioh_conn *conn)
     set_timer(conn);
 }
 
+static void write_too_slow(ioh_conn *conn)
+{
+    ioh__hub_hit(conn->hub, IOH__LIMIT_WRITE_TIME, &conn->peer,
+                 "it reads too slowly, %zu bytes are left: connection reset", conn->out.bytes);
+    ioh__conn_die(conn, IOH__END_DEADLINE, true);
+}
+
+static void linger_over(ioh_conn *conn)
+{
+    ioh__hub_hit(conn->hub, IOH__LIMIT_CLOSE_TIME, &conn->peer, "it does not close its end");
+    ioh__conn_die(conn, IOH__END_LOCAL, false);
+}
+
 void ioh__conn_expired(ioh_conn *conn)
 {
     uint64_t now = conn->hub->loop.now;
     if (conn->write_at && conn->write_at <= now && !still_moving(conn))
-        ioh__conn_die(conn, IOH__END_DEADLINE, true);
+        write_too_slow(conn);
     else if (!conn->phase_at || conn->phase_at > now)
         set_timer(conn);
     else if (conn->state == IOH__CONN_OPEN)
         conn->proto->timeout(conn);
     else
-        ioh__conn_die(conn, IOH__END_LOCAL, false);
+        linger_over(conn);
     if (conn->state != IOH__CONN_DEAD)
         ioh__conn_settle(conn);
 }

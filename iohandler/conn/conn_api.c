@@ -34,6 +34,7 @@ int ioh__conn_post(ioh_conn *conn, struct ioh__message *m, size_t bytes)
     if (full && o->send_full == IOH_SEND_FULL_DROP && m->head.kind == IOH__MESSAGE_FRAME) {
         atomic_fetch_sub_explicit(&conn->posted, bytes, memory_order_relaxed);
         atomic_fetch_add_explicit(&conn->hub->crew->refused, 1, memory_order_relaxed);
+        ioh__limit_untold(&conn->hub->crew->limits, IOH__LIMIT_SEND_MAX, ioh__now_ms());
         ioh__message_free(m);
         return IOH_EFULL;
     }

@@ -36,6 +36,7 @@ struct ioh__crew {
     struct ioh_pool *named; /* all others */
     struct ioh__worker *workers;
     unsigned worker_count;
+    struct ioh__limits limits; /* which lines of hits are due */
 
     /* AUTO */
     _Atomic uint8_t late_paths[IOH__LATE_SLOTS];

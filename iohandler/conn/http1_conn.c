@@ -57,16 +57,40 @@ static ioh_req *blank_req(ioh_conn *conn)
     return req;
 }
 
+static void log_refusal(ioh_conn *conn, const struct ioh__http1_fault *fault)
+{
+    char peer[64];
+    enum ioh__limit hit;
+    switch (fault->status) {
+    case 408: /* told by the deadline, */
+    case 503: /* and by the queue */
+        return;
+    case 413:
+        hit = IOH__LIMIT_BODY;
+        break;
+    case 414:
+        hit = IOH__LIMIT_URI;
+        break;
+    case 431:
+        hit = IOH__LIMIT_HEAD;
+        break;
+    default:
+        if (conn->hub->loop.log.on) {
+            ioh__peer_text(&conn->peer, peer, sizeof peer);
+            ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: %d: %s, at byte %zu", peer,
+                         fault->status, fault->reason, fault->offset);
+        }
+        return;
+    }
+    ioh__hub_hit(conn->hub, hit, &conn->peer, "%d: %s, at byte %zu", fault->status, fault->reason,
+                 fault->offset);
+}
+
 /* Answers for the host and ends the connection; what still comes is dropped. */
 static void refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
-    char peer[64];
-    if (conn->hub->loop.log.on) {
-        ioh__peer_text(&conn->peer, peer, sizeof peer);
-        ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: %d: %s, at byte %zu", peer,
-                     fault->status, fault->reason, fault->offset);
-    }
+    log_refusal(conn, fault);
     if (!h->req)
         h->req = blank_req(conn);
     if (!h->req)
@@ -445,7 +469,7 @@ static void http1_eof(ioh_conn *conn)
 static void http1_timeout(ioh_conn *conn)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
-    struct ioh__http1_fault late = {408, "the head or body took too long", 0};
+    static const struct ioh__http1_fault late = {.status = 408};
     if (conn->busy ||
         conn->waiting) { /* a callback that takes long, or has just come back, is not the peer's fault */
         conn->phase_at = conn->hub->loop.now + conn->hub->options->body_timeout_ms;
@@ -453,10 +477,15 @@ static void http1_timeout(ioh_conn *conn)
     }
     ioh__count(&conn->hub->loop.count.closed_by_deadline, 1);
     conn->counted = true;
-    if (h->step == STEP_HEAD && !h->begun)
+    if (h->step == STEP_HEAD && !h->begun) {
+        ioh__hub_hit(conn->hub, IOH__LIMIT_IDLE_TIME, &conn->peer, "it was idle for too long");
         ioh__conn_die(conn, IOH__END_LOCAL, false);
-    else
+    } else {
+        bool head = h->step == STEP_HEAD;
+        ioh__hub_hit(conn->hub, head ? IOH__LIMIT_HEAD_TIME : IOH__LIMIT_BODY_TIME, &conn->peer,
+                     "408: the %s took too long", head ? "head" : "body");
         refuse(conn, &late);
+    }
     if (conn->state == IOH__CONN_OPEN) {
         conn->waiting = true; /* lets the turn feed it: the answer is there, FINISH is next */
         conn->phase_at = 0;

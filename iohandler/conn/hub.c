@@ -1,11 +1,15 @@
 /* Hubs (see hub.h): making and freeing. */
 #include "conn/hub.h"
 
+#include <inttypes.h>
 #include <iohandler/error.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "conn/conn.h"
+#include "conn/crew.h"
 #include "conn/req.h"
 #include "conn/work.h"
 
@@ -63,4 +67,23 @@ bool ioh__hub_stop(struct ioh__hub *hub, uint32_t drain_ms)
         return true;
     free(stop);
     return false;
+}
+
+void ioh__hub_hit(struct ioh__hub *hub, enum ioh__limit kind, const struct ioh__peer *peer,
+                  const char *format, ...)
+{
+    char who[64], what[IOH__LOG_TEXT], more[40] = "";
+    uint64_t untold;
+    ioh__count(&hub->loop.count.limits[kind], 1);
+    if (!hub->loop.log.on || !ioh__limit_pass(&hub->crew->limits, kind, hub->loop.now, &untold))
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    if (untold)
+        snprintf(more, sizeof more, " (and %" PRIu64 " more)", untold);
+    ioh__peer_text(peer, who, sizeof who);
+    ioh__log_add(&hub->loop.log, ioh__limit_level(kind), "%s: %s: %s%s", ioh__limit_name(kind), who,
+                 what, more);
 }

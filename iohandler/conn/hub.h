@@ -140,6 +140,11 @@ void ioh__hub_destroy(struct ioh__hub *hub);
 /* Any thread, once: tells the hub to stop. false: it has ended already. */
 bool ioh__hub_stop(struct ioh__hub *hub, uint32_t drain_ms);
 
+/* A peer ran into a limit or deadline: counted, and logged once per kind and second with what the format says of
+ * it. The holder. */
+void ioh__hub_hit(struct ioh__hub *hub, enum ioh__limit kind, const struct ioh__peer *peer,
+                  const char *format, ...) __attribute__((format(printf, 4, 5)));
+
 /* Adds this hub's end of a listener. Before the hub runs. 0, IOH_ENOMEM or IOH_ESYS. */
 int ioh__hub_accept_from(struct ioh__hub *hub, unsigned position, int fd, bool tcp, int number);
 

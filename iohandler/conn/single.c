@@ -47,9 +47,9 @@ static void add_counters(struct ioh__counters *sum, const struct ioh__counters *
     _Atomic uint64_t *to = &sum->connections;
     const _Atomic uint64_t *from = &c->connections;
     size_t n =
-        (offsetof(struct ioh__counters, pool_full) - offsetof(struct ioh__counters, connections)) /
+        (offsetof(struct ioh__counters, limits) - offsetof(struct ioh__counters, connections)) /
             sizeof *to +
-        1;
+        IOH__LIMIT_KINDS;
     for (size_t i = 0; i < n; i++)
         ioh__count(&to[i], atomic_load_explicit(&from[i], memory_order_relaxed));
 }

@@ -304,6 +304,9 @@ static void poll_once(struct ioh__hub *hub)
         sooner(hub->loop.now, hub->drain_until, &timeout);
     if (hub->stalled)
         sooner(hub->loop.now, hub->loop.now + STALL_RETRY_MS, &timeout);
+    uint64_t tail_at = atomic_load_explicit(&hub->crew->limits.tail_at, memory_order_relaxed);
+    if (tail_at && !hub->single)
+        sooner(hub->loop.now, tail_at, &timeout);
     if (!ioh__list_empty(&hub->work))
         timeout = 0;
     if (timeout != 0 && hub->handed && !hub->stepping)
@@ -329,6 +332,8 @@ static void go_on_stopping(struct ioh__hub *hub)
     if (is_empty(hub) && (is_stopping(hub) || (hub->single && hub->served))) {
         hub->mail = ioh__mailbox_close(&hub->loop.mailbox);
         hub->phase = IOH__PHASE_ENDED;
+        if (!hub->single) /* there may be no later */
+            ioh__limit_tails(&hub->crew->limits, &hub->loop.log, UINT64_MAX);
     }
 }
 
@@ -354,6 +359,10 @@ static bool between_turns(struct ioh__hub *hub)
         return true;
     if (hub->guarded)
         log_stalls(hub);
+    if (!hub->single)
+        ioh__limit_tails(&hub->crew->limits, &hub->loop.log, hub->loop.now);
+    if (hub->loop.log.count) /* before it sleeps */
+        return true;
     if (hub->stepping && hub->step_over)
         return false;
     poll_once(hub);

@@ -198,7 +198,7 @@ static void found_full(struct ioh__hub *hub, struct ioh__work *w)
     int policy = hub->options->pool_full;
     bool begins = w->job.kind == IOH__JOB_REQUEST || w->job.kind == IOH__JOB_WS_UPGRADE;
     bool message = w->job.kind == IOH__JOB_WS_MESSAGE;
-    ioh__count(&hub->loop.count.pool_full, 1);
+    ioh__hub_hit(hub, IOH__LIMIT_POOL_QUEUE, &w->job.conn->peer, "the pool's queue is full");
     if (policy == IOH_FULL_DEFAULT)
         policy = begins ? IOH_FULL_REFUSE : IOH_FULL_WAIT;
     if (policy == IOH_FULL_REFUSE && (begins || message)) {
@@ -206,8 +206,6 @@ static void found_full(struct ioh__hub *hub, struct ioh__work *w)
         return;
     }
     if (policy == IOH_FULL_CLOSE && (begins || message || w->job.kind == IOH__JOB_BODY)) {
-        if (begins && w->job.kind == IOH__JOB_REQUEST)
-            ioh__log_add(&hub->loop.log, IOH_LOG_WARN, "a pool's queue is full: connection reset");
         cancel(hub, w, true);
         return;
     }

@@ -26,6 +26,7 @@
 #define CONTROL_MAX 125u /* RFC 6455 5.5 */
 #define GOING_AWAY 1001
 #define ABNORMAL 1006
+#define TOO_BIG 1009
 #define NEVER UINT32_MAX /* options.ws_ping_ms, ws_dead_ms */
 #define TRY_AGAIN_LATER 1013
 
@@ -300,6 +301,7 @@ static void beat(ioh_conn *conn)
     struct ioh__ws_conn *w = &conn->as.ws;
     bool silent = !may_have_spoken(conn);
     if (w->pinged && silent) {
+        ioh__hub_hit(conn->hub, IOH__LIMIT_WS_DEAD, &conn->peer, "not a sign of life");
         ioh__conn_die(conn, IOH__END_DEADLINE, true);
         return;
     }
@@ -364,8 +366,12 @@ static enum ioh__feed failed(ioh_conn *conn, struct ioh__ws_event *ev, struct io
     char peer[64];
     ioh__count(&conn->hub->loop.count.ws_failed, 1);
     ioh__peer_text(&conn->peer, peer, sizeof peer);
-    ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: WebSocket closed with %d: %.*s", peer,
-                 ev->code, (int)ev->len, (const char *)ev->data);
+    if (ev->code == TOO_BIG)
+        ioh__hub_hit(conn->hub, IOH__LIMIT_WS_MESSAGE, &conn->peer, "1009: %.*s", (int)ev->len,
+                     (const char *)ev->data);
+    else
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_DEBUG, "%s: WebSocket closed with %d: %.*s",
+                     peer, ev->code, (int)ev->len, (const char *)ev->data);
     if (conn->as.ws.step != STEP_CLOSING) {
         conn->as.ws.ended = IOH_WS_BY_US;
         queue_close(conn, ev->code, NULL, 0);
@@ -458,10 +464,12 @@ static void ws_eof(ioh_conn *conn)
 /* The peer is silent, or has not answered our Close frame in time. */
 static void ws_timeout(ioh_conn *conn)
 {
-    if (conn->as.ws.step <= STEP_OPEN)
+    if (conn->as.ws.step <= STEP_OPEN) {
         beat(conn);
-    else
-        ioh__conn_die(conn, IOH__END_DEADLINE, false);
+        return;
+    }
+    ioh__hub_hit(conn->hub, IOH__LIMIT_CLOSE_TIME, &conn->peer, "it does not answer a Close frame");
+    ioh__conn_die(conn, IOH__END_DEADLINE, false);
 }
 
 static void ws_stop(ioh_conn *conn)

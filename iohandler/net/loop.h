@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "base/hist.h"
+#include "base/limit.h"
 #include "base/log.h"
 #include "base/mailbox.h"
 #include "base/mem.h"
@@ -49,8 +50,9 @@ struct ioh__counters {
     _Alignas(64) _Atomic uint64_t connections;
     _Atomic uint64_t websockets, accepted, accept_pauses, closed_by_peer, closed_by_deadline;
     _Atomic uint64_t requests, requests_refused, ws_messages_received, ws_messages_sent, ws_failed;
-    _Atomic uint64_t bytes_received, bytes_sent, send_full, turns;
-    _Atomic uint64_t late_answers, pool_jobs, pool_full;
+    _Atomic uint64_t bytes_received, bytes_sent, turns;
+    _Atomic uint64_t late_answers, pool_jobs;
+    _Atomic uint64_t limits[IOH__LIMIT_KINDS]; /* hits of each kind */
 };
 
 struct ioh__loop {

@@ -31,11 +31,24 @@ static void add_hub(void *to, const struct ioh__counters *c)
     sum->ws_failed += get(&c->ws_failed);
     sum->bytes_received += get(&c->bytes_received);
     sum->bytes_sent += get(&c->bytes_sent);
-    sum->send_full += get(&c->send_full);
     sum->turns += get(&c->turns);
     sum->late_answers += get(&c->late_answers);
     sum->pool_jobs += get(&c->pool_jobs);
-    sum->pool_full += get(&c->pool_full);
+    sum->send_full += get(&c->limits[IOH__LIMIT_SEND_MAX]);
+    sum->pool_full += get(&c->limits[IOH__LIMIT_POOL_QUEUE]);
+    sum->hit_max_connections += get(&c->limits[IOH__LIMIT_MAX_CONNECTIONS]);
+    sum->hit_max_per_address += get(&c->limits[IOH__LIMIT_MAX_PER_ADDRESS]);
+    sum->hit_max_head += get(&c->limits[IOH__LIMIT_HEAD]);
+    sum->hit_max_uri += get(&c->limits[IOH__LIMIT_URI]);
+    sum->hit_max_body += get(&c->limits[IOH__LIMIT_BODY]);
+    sum->hit_ws_max_message += get(&c->limits[IOH__LIMIT_WS_MESSAGE]);
+    sum->hit_head_timeout += get(&c->limits[IOH__LIMIT_HEAD_TIME]);
+    sum->hit_idle_timeout += get(&c->limits[IOH__LIMIT_IDLE_TIME]);
+    sum->hit_body_timeout += get(&c->limits[IOH__LIMIT_BODY_TIME]);
+    sum->hit_write_timeout += get(&c->limits[IOH__LIMIT_WRITE_TIME]);
+    sum->hit_close_timeout += get(&c->limits[IOH__LIMIT_CLOSE_TIME]);
+    sum->hit_ws_dead += get(&c->limits[IOH__LIMIT_WS_DEAD]);
+    sum->proxy_refused += get(&c->limits[IOH__LIMIT_PROXY]);
 }
 
 static void add_crew(struct ioh_stats *sum, const struct ioh__crew *crew)

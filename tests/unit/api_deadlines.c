@@ -46,6 +46,7 @@ static void head_that_does_not_end_is_408(void **state)
     client_close(c);
     WAIT(h, h->closes == 1);
     assert_int_equal(host_stats(h).closed_by_deadline, 1);
+    assert_int_equal(host_stats(h).hit_head_timeout, 1);
     assert_int_equal(host_stats(h).requests_refused, 1);
     assert_int_equal(h->requests, 0);
     host_end(h);
@@ -66,6 +67,8 @@ static void dribbling_does_not_renew_the_head_deadline(void **state)
     client_close(c);
     WAIT(h, h->closes == 1);
     assert_int_equal(host_stats(h).closed_by_deadline, 1);
+    assert_int_equal(host_stats(h).hit_head_timeout, 1);
+    assert_int_equal(host_stats(h).hit_idle_timeout, 0);
     host_end(h);
 }
 
@@ -84,6 +87,8 @@ static void idle_connections_are_closed_without_a_word(void **state)
     assert_false(used->reset);
     WAIT(h, h->closes == 2);
     assert_int_equal(host_stats(h).closed_by_deadline, 2);
+    assert_int_equal(host_stats(h).hit_idle_timeout, 2);
+    assert_int_equal(host_stats(h).hit_head_timeout, 0);
     assert_int_equal(host_stats(h).requests_refused, 0);
     client_close_all();
     host_end(h);
@@ -153,6 +158,7 @@ static void expect_late_body(struct host *h, bool dribbling)
     assert_int_equal(h->completes, 1);
     assert_int_equal(h->request_ends, 0);
     assert_int_equal(host_stats(h).closed_by_deadline, 1);
+    assert_int_equal(host_stats(h).hit_body_timeout, 1);
     host_end(h);
 }
 
@@ -194,6 +200,7 @@ static void peer_that_reads_nothing_is_cut(void **state)
     client_request(c, "GET", "/", "");
     WAIT(h, h->closes == 1);
     assert_int_equal(host_stats(h).closed_by_deadline, 1);
+    assert_int_equal(host_stats(h).hit_write_timeout, 1);
     client_read(c, false);
     assert_false(c->whole);
     client_close(c);
@@ -211,6 +218,7 @@ static void peer_that_reads_below_min_rate_is_cut(void **state)
         poll(NULL, 0, 20);
     WAIT(h, h->closes == 1);
     assert_int_equal(host_stats(h).closed_by_deadline, 1);
+    assert_int_equal(host_stats(h).hit_write_timeout, 1);
     client_close(c);
     host_end(h);
     free(large);
@@ -286,6 +294,7 @@ static void expect_unanswered_close(void **state, bool dribbling)
     assert_int_equal(h->last_ws_code, 1006);
     assert_int_equal(h->ws_messages, 1);
     assert_int_equal(host_stats(h).closed_by_deadline, 1);
+    assert_int_equal(host_stats(h).hit_close_timeout, 1);
     host_end(h);
 }
 
@@ -323,6 +332,8 @@ static void lingering_ends_although_the_peer_goes_on(void **state)
             poll(NULL, 0, 10);
         }
         assert_int_equal(h->closes, i);
+        assert_int_equal(host_stats(h).hit_close_timeout, i);
+        assert_int_equal(host_stats(h).closed_by_deadline, 0);
         client_close(c);
     }
     host_end(h);

@@ -47,6 +47,7 @@ static void head_above_max_head_bytes_is_431(void **state)
     assert_int_equal(h->requests, 1);
     assert_int_equal(host_stats(h).requests, 1);
     assert_int_equal(host_stats(h).requests_refused, 1);
+    assert_int_equal(host_stats(h).hit_max_head, 1);
     host_end(h);
 }
 
@@ -68,6 +69,8 @@ static void target_above_max_uri_bytes_is_414(void **state)
     assert_int_equal(client_answer(c), 200);
     send_target_of(c, 501);
     expect_refusal(c, 414);
+    WAIT(h, h->closes == 1);
+    assert_int_equal(host_stats(h).hit_max_uri, 1);
     host_end(h);
 }
 
@@ -90,6 +93,8 @@ static void more_than_max_headers_is_431(void **state)
     assert_int_equal(client_answer(c), 200);
     send_fields(c, 11);
     expect_refusal(c, 431);
+    WAIT(h, h->closes == 1);
+    assert_int_equal(host_stats(h).hit_max_head, 1);
     host_end(h);
 }
 
@@ -124,6 +129,7 @@ static void body_above_max_body_bytes_is_413(void **state)
     assert_int_equal(h->last_status, 413);
     assert_int_equal(h->completes, 3);
     assert_int_equal(h->request_ends, 2);
+    assert_int_equal(host_stats(h).hit_max_body, 2);
     host_end(h);
 }
 
@@ -150,6 +156,7 @@ static void message_above_ws_max_message_is_1009(void **state)
         client_close(c);
         WAIT(h, h->closes == fragmented + 1);
         assert_int_equal(host_stats(h).ws_failed, fragmented + 1);
+        assert_int_equal(host_stats(h).hit_ws_max_message, fragmented + 1);
     }
     assert_int_equal(h->ws_messages, 2);
     host_end(h);
@@ -276,6 +283,53 @@ static void rest_of_a_body_that_turns_bad_after_the_answer_is_no_second_answer(v
     host_end(h);
 }
 
+/* ---- the log of what was hit */
+
+static _Atomic int hit_lines, hits_told;
+
+static void read_hits(int level, const char *text, void *state)
+{
+    struct host *h = state;
+    const char *more = strstr(text, " (and "), *again = strstr(text, ": hit ");
+    if (strncmp(text, "max_uri_bytes: ", 15) != 0)
+        return;
+    CHECK(h, level == IOH_LOG_INFO);
+    hit_lines++;
+    if (again) {
+        hits_told += atoi(again + 6);
+        return;
+    }
+    hits_told += 1 + (more ? atoi(more + 6) : 0);
+    CHECK(h, strstr(text, h->config->unix_socket ? "unix:: 414: " : "127.0.0.1:"));
+    CHECK(h, strstr(text, ": 414: the target is too long, at byte "));
+}
+
+static void a_limit_that_is_hit_is_logged_once_a_second_with_the_number(void **state)
+{
+    enum { HITS = 30 };
+    struct host *h = host_new(state);
+    h->options.max_uri_bytes = 500;
+    h->on.on_request = answer_ok;
+    h->on.on_log = read_hits;
+    hit_lines = hits_told = 0;
+    host_start(h);
+    uint64_t begin = host_now_ms();
+    for (int i = 0; i < HITS; i++) {
+        struct client *c = client_open(h);
+        send_target_of(c, 501);
+        expect_refusal(c, 414);
+    }
+    WAIT(h, host_stats(h).hit_max_uri == HITS && h->closes == HITS);
+    int seconds = (int)((host_now_ms() - begin) / 1000);
+    assert_in_range(hit_lines, 1, seconds + 2);
+    if (!host_has_threads_for_each(h)) /* the rest is told when its second is over, */
+        WAIT(h, hits_told == HITS);
+    assert_int_equal(host_stop(h, 0), 0); /* or at the end */
+    assert_int_equal(hits_told, HITS);
+    assert_in_range(hit_lines, 1, (int)((host_now_ms() - begin) / 1000) + 3);
+    host_end(h);
+}
+
 /* ---- descriptors */
 
 static void descriptor_limit_is_raised_unless_the_host_keeps_it(void **state)
@@ -309,6 +363,7 @@ static const struct host_test tests[] = {
     HOST_TEST(closed_by_peer_counts_what_the_peer_ended),
     HOST_TEST(requests_refused_counts_every_answer_of_the_library),
     HOST_TEST(rest_of_a_body_that_turns_bad_after_the_answer_is_no_second_answer),
+    HOST_TEST(a_limit_that_is_hit_is_logged_once_a_second_with_the_number),
     HOST_TEST_ONCE(descriptor_limit_is_raised_unless_the_host_keeps_it),
 };
 

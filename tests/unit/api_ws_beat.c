@@ -58,6 +58,7 @@ static void peer_that_does_not_answer_its_ping_is_dead(void **state)
     assert_int_equal(h->last_ws_code, 1006);
     assert_int_equal(ended_by, IOH_WS_BY_NOBODY);
     assert_int_equal(host_stats(h).closed_by_deadline, 1);
+    assert_int_equal(host_stats(h).hit_ws_dead, 1);
     host_end(h);
 }
 

@@ -14,7 +14,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum state { AWAKE, SLEEPING, POKED };
+enum state { AWAKE, SLEEPING };
 
 /* What `last` points to in a closed box: the box itself, which is nobody's mail. */
 static struct ioh__mail *closed_mark(struct ioh__mailbox *box)
@@ -76,12 +76,6 @@ bool ioh__mailbox_post(struct ioh__mailbox *box, struct ioh__mail *mail)
     return true;
 }
 
-void ioh__mailbox_poke(struct ioh__mailbox *box)
-{
-    if (atomic_exchange(&box->state, POKED) == SLEEPING)
-        ioh__mailbox_ring(box);
-}
-
 struct ioh__mail *ioh__mailbox_take(struct ioh__mailbox *box)
 {
     struct ioh__mail *last = atomic_load_explicit(&box->last, memory_order_relaxed);
@@ -92,11 +86,7 @@ struct ioh__mail *ioh__mailbox_take(struct ioh__mailbox *box)
 
 bool ioh__mailbox_sleep(struct ioh__mailbox *box)
 {
-    int state = AWAKE;
-    if (!atomic_compare_exchange_strong(&box->state, &state, SLEEPING)) {
-        ioh__mailbox_wake(box);
-        return false;
-    }
+    atomic_store(&box->state, SLEEPING);
     struct ioh__mail *last = atomic_load(&box->last);
     if (!last || last == closed_mark(box))
         return true;
@@ -104,12 +94,11 @@ bool ioh__mailbox_sleep(struct ioh__mailbox *box)
     return false;
 }
 
-/* An exchange, not a store: it acquires what the poking thread did before. A busy loop, which never
- * slept, gets by with a look; a poke right after that look refuses its next sleep. */
+/* A busy loop, which never slept, gets by with a look. Mail is taken with an acquire of its own. */
 void ioh__mailbox_wake(struct ioh__mailbox *box)
 {
     if (atomic_load_explicit(&box->state, memory_order_relaxed) != AWAKE)
-        atomic_exchange(&box->state, AWAKE);
+        atomic_store_explicit(&box->state, AWAKE, memory_order_relaxed);
 }
 
 void ioh__mailbox_clear(struct ioh__mailbox *box)

@@ -2,14 +2,9 @@
  * written only if the loop sleeps and nobody has woken it already.
  *
  *     AWAKE ---sleep()---> SLEEPING ---post(), writes the eventfd---> AWAKE
- *       |                      |
- *       |                      +-------poke(), writes the eventfd---> POKED
- *       +------poke()---------------------------------------------> POKED
+ *                              +------wake()------------------------> AWAKE
  *
- *     any of them ---wake()---> AWAKE
- *
- * sleep() answers false when mail is there or in POKED, and leaves AWAKE: look again, then wait. So a
- * poke just before the sleep is not lost.
+ * sleep() answers false when mail is there, and leaves AWAKE.
  *
  * A closed mailbox takes nothing: post() answers false and the sender keeps the mail.
  */
@@ -27,7 +22,7 @@ struct ioh__mail {
 
 struct ioh__mailbox {
     _Atomic(struct ioh__mail *) last; /* newest first */
-    _Atomic int state;                /* AWAKE 0, SLEEPING, POKED */
+    _Atomic int state;                /* AWAKE 0, SLEEPING */
     int fd;                           /* the eventfd, nonblocking, close-on-exec */
 };
 
@@ -36,9 +31,6 @@ void ioh__mailbox_destroy(struct ioh__mailbox *box); /* no call of another threa
 
 /* Any thread. false: closed. Mails of one sender arrive in order. */
 bool ioh__mailbox_post(struct ioh__mailbox *box, struct ioh__mail *mail);
-
-/* Any thread: makes the owner look, without mail: wakes it, or makes its next sleep() answer false. */
-void ioh__mailbox_poke(struct ioh__mailbox *box);
 
 /* The owner: has mail come? */
 static inline bool ioh__mailbox_any(struct ioh__mailbox *box)

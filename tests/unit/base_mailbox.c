@@ -82,7 +82,6 @@ static void an_awake_owner_is_not_written_to(void **state)
     (void)state;
     struct ioh__mail mail;
     ioh__mailbox_post(&box, &mail);
-    ioh__mailbox_poke(&box);
     assert_false(readable(&box, 0));
 }
 
@@ -94,7 +93,6 @@ static void a_sleeping_owner_is_written_to_once(void **state)
     assert_true(ioh__mailbox_sleep(&box));
     for (unsigned i = 0; i < 3; i++)
         ioh__mailbox_post(&box, &mail[i]);
-    ioh__mailbox_poke(&box);
     assert_true(readable(&box, 0));
     assert_int_equal(read(box.fd, &count, sizeof(count)), sizeof(count));
     assert_int_equal(count, 1);
@@ -104,10 +102,8 @@ static void clearing_empties_the_eventfd_and_never_waits(void **state)
 {
     (void)state;
     ioh__mailbox_clear(&box);
-    assert_true(ioh__mailbox_sleep(&box));
-    ioh__mailbox_poke(&box);
+    ioh__mailbox_ring(&box);
     assert_true(readable(&box, 0));
-    ioh__mailbox_wake(&box);
     ioh__mailbox_clear(&box);
     assert_false(readable(&box, 0));
     assert_true(ioh__mailbox_sleep(&box));
@@ -132,27 +128,6 @@ static void after_waking_nobody_writes(void **state)
     ioh__mailbox_wake(&box); /* a socket woke us */
     ioh__mailbox_post(&box, &mail);
     assert_false(readable(&box, 0));
-}
-
-static void a_poke_before_the_sleep_refuses_it_once(void **state)
-{
-    (void)state;
-    ioh__mailbox_poke(&box);
-    ioh__mailbox_poke(&box);
-    assert_false(ioh__mailbox_sleep(&box));
-    assert_true(ioh__mailbox_sleep(&box));
-}
-
-static void mail_after_a_poke_still_refuses_the_sleep(void **state)
-{
-    (void)state;
-    struct ioh__mail mail;
-    ioh__mailbox_poke(&box);
-    ioh__mailbox_post(&box, &mail);
-    assert_false(ioh__mailbox_sleep(&box)); /* the poke */
-    assert_false(ioh__mailbox_sleep(&box)); /* the mail */
-    assert_ptr_equal(ioh__mailbox_take(&box), &mail);
-    assert_true(ioh__mailbox_sleep(&box));
 }
 
 static void closing_takes_what_is_left_and_refuses_the_rest(void **state)
@@ -357,50 +332,6 @@ static void no_wake_up_is_lost_between_two_sleepers(void **state)
     assert_true(player[0].sleeps + player[1].sleeps > 100);
 }
 
-/* ---- pokes */
-
-struct poker {
-    pthread_t thread;
-    unsigned flag; /* not atomic: the poke itself carries it over */
-    _Atomic unsigned seen;
-};
-
-enum { POKES = 5000 };
-
-static void *poke_often(void *arg)
-{
-    struct poker *me = arg;
-    for (unsigned i = 1; i <= POKES; i++) {
-        me->flag = i;
-        ioh__mailbox_poke(&box);
-        while (atomic_load(&me->seen) < i)
-            sched_yield();
-    }
-    return NULL;
-}
-
-static void every_poke_makes_the_owner_look(void **state)
-{
-    (void)state;
-    static struct poker poker;
-    unsigned sleeps = 0;
-    bool woken = true;
-    poker = (struct poker){.flag = 0};
-    assert_int_equal(pthread_create(&poker.thread, NULL, poke_often, &poker), 0);
-    for (unsigned i = 1; i <= POKES && woken; i++) {
-        unsigned before = i - 1;
-        while (woken && before < i) {
-            woken = wait_for_something(&box, &sleeps);
-            if (woken)
-                before = poker.flag;
-        }
-        atomic_store(&poker.seen, i);
-    }
-    atomic_store(&poker.seen, POKES);
-    pthread_join(poker.thread, NULL);
-    assert_true(woken);
-}
-
 #define WITH_BOX(test) cmocka_unit_test_setup_teardown(test, open_box, destroy_box)
 
 int main(void)
@@ -412,14 +343,11 @@ int main(void)
         WITH_BOX(clearing_empties_the_eventfd_and_never_waits),
         WITH_BOX(sleep_is_refused_while_mail_is_there),
         WITH_BOX(after_waking_nobody_writes),
-        WITH_BOX(a_poke_before_the_sleep_refuses_it_once),
-        WITH_BOX(mail_after_a_poke_still_refuses_the_sleep),
         WITH_BOX(closing_takes_what_is_left_and_refuses_the_rest),
         cmocka_unit_test(without_a_descriptor_init_answers_esys),
         WITH_BOX(mail_of_many_senders_arrives_whole_and_in_order),
         WITH_BOX(a_box_closed_under_fire_loses_and_doubles_nothing),
         cmocka_unit_test(no_wake_up_is_lost_between_two_sleepers),
-        WITH_BOX(every_poke_makes_the_owner_look),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,9 +28,9 @@
 #define MAX_LISTENERS 16
 #define MAX_LOOPS 256     /* loops whose connections are told one by one */
 #define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
-#define ROUTES 11
+#define ROUTES 12
 
-enum kind { ECHO, CHAT, LIVE, GATHER, UPLOAD, STREAM };
+enum kind { ECHO, CHAT, LIVE, GATHER, UPLOAD, STREAM, FORM };
 
 struct work {
     enum kind kind;
@@ -52,6 +52,7 @@ struct work {
             ioh_req *req;
             uint64_t left;
         } stream;
+        struct form *form; /* FORM: of demo_form.h */
     } u;
 };
 

@@ -3,6 +3,7 @@
  *
  *     POST /    on_request: GATHER -- on_body: append -- on_request_end: answer
  *     /upload   on_request: UPLOAD -- on_body: hash   -- on_request_end: answer
+ *     /form     on_request: FORM   -- on_body: read   -- on_request_end: answer
  *     /stream   on_request: STREAM -- data until IOH_QUEUED, on_drain: more, until nothing is left
  *     others    on_request: answer; with a short body: on_request_end
  */
@@ -10,6 +11,7 @@
 #define DEMO_HTTP_H
 
 #include "demo.h"
+#include "demo_form.h"
 #include "demo_live.h"
 
 /* ---- HTTP: one function per path */
@@ -109,34 +111,27 @@ static void get_echo(struct demo *demo, ioh_req *req)
     answer_bytes_take(demo, req, text_fields, 2, lines, len);
 }
 
-/* RFC 6265 4.2.1: cookies are parted by "; ". */
 static void get_cookie(struct demo *demo, ioh_req *req)
 {
+    struct ioh_cookies it;
     struct ioh_str name, value;
-    size_t room = 1;
-    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++)
-        room += value.len + 1;
-    char *lines = malloc(room), *at = lines;
+    size_t len = 0;
+    ioh_cookies_init(&it, req);
+    while (ioh_cookies_next(&it, &name, &value))
+        len += name.len + value.len + 2;
+    char *lines = malloc(len + 1), *at = lines;
     if (lines == NULL) {
         answer(demo, req, demo->broken);
         return;
     }
-    for (size_t i = 0; ioh_req_header_at(req, i, &name, &value) == 0; i++) {
-        if (name.len != 6 || strncasecmp(name.ptr, "Cookie", 6) != 0)
-            continue;
-        for (const char *from = value.ptr, *end = from + value.len; from < end;) {
-            const char *semicolon = memchr(from, ';', (size_t)(end - from));
-            const char *to = semicolon ? semicolon : end;
-            while (from < to && *from == ' ')
-                from++;
-            if (from < to) {
-                at = mempcpy(at, from, (size_t)(to - from));
-                *at++ = '\n';
-            }
-            from = to + 1;
-        }
+    ioh_cookies_init(&it, req);
+    while (ioh_cookies_next(&it, &name, &value)) {
+        at = mempcpy(at, name.ptr, name.len);
+        *at++ = '=';
+        at = mempcpy(at, value.ptr, value.len);
+        *at++ = '\n';
     }
-    answer_bytes_take(demo, req, text_fields, 2, lines, (size_t)(at - lines));
+    answer_bytes_take(demo, req, text_fields, 2, lines, len);
 }
 
 static void upload_begin(struct demo *demo, ioh_req *req)
@@ -173,18 +168,26 @@ static void upload_end(struct demo *demo, ioh_req *req, struct work *work)
     check(demo, "upload", ioh_respond(req, 200, json_fields, 2, json, (size_t)len));
 }
 
-/* The value of a parameter of the query; ptr is NULL when there is none. */
+static void get_or_post_form(struct demo *demo, ioh_req *req)
+{
+    if (!str_is(ioh_req_method(req), "POST", 4)) {
+        form_of_query(demo, req);
+        return;
+    }
+    struct work *work = work_begin(demo, req, FORM);
+    if (work)
+        work->u.form = form_begin(demo, req);
+}
+
+/* The value of a parameter of the query, not decoded; ptr is NULL when there is none. */
 static struct ioh_str query_value(struct ioh_str query, const char *name)
 {
-    size_t name_len = strlen(name);
-    const char *at = query.ptr, *end = at ? at + query.len : at;
-    while (at < end) {
-        const char *amp = memchr(at, '&', (size_t)(end - at));
-        size_t len = (size_t)((amp ? amp : end) - at);
-        if (len > name_len && at[name_len] == '=' && memcmp(at, name, name_len) == 0)
-            return (struct ioh_str){at + name_len + 1, len - name_len - 1};
-        at += len + 1;
-    }
+    struct ioh_pairs it;
+    struct ioh_str found, value;
+    ioh_pairs_init(&it, query);
+    while (ioh_pairs_next(&it, &found, &value))
+        if (str_is(found, name, strlen(name)))
+            return value;
     return (struct ioh_str){NULL, 0};
 }
 
@@ -338,6 +341,7 @@ static const struct route {
     {"/echo", 5, GET | HEAD | POST | PUT | PATCH | DELETE | OPTIONS, 0, get_echo},
     {"/cookie", 7, GET | HEAD | OPTIONS, 0, get_cookie},
     {"/upload", 7, POST | PUT | OPTIONS, POST | PUT, upload_begin},
+    {"/form", 5, GET | HEAD | POST | OPTIONS, POST, get_or_post_form},
     {"/stream", 7, GET | HEAD | OPTIONS, 0, stream_begin},
     {"/stats", 6, GET | HEAD | OPTIONS, 0, get_stats},
     {"/slow", 5, GET | HEAD | OPTIONS, 0, get_slow},
@@ -418,6 +422,8 @@ static void on_body(ioh_req *req, const void *data, size_t len, void *state)
         gather_body(state, req, work, data, len);
     else if (work && work->kind == UPLOAD)
         upload_body(state, req, work, data, len);
+    else if (work && work->kind == FORM)
+        form_body(state, req, work->u.form, data, len);
 }
 
 static void on_request_end(ioh_req *req, void *state)
@@ -427,6 +433,8 @@ static void on_request_end(ioh_req *req, void *state)
         gather_end(state, req, work);
     else if (work && work->kind == UPLOAD)
         upload_end(state, req, work);
+    else if (work && work->kind == FORM)
+        form_end(state, req, work->u.form);
     else if (!work)
         dispatch(state, req, find_route(ioh_req_path(req)), method_bit(ioh_req_method(req)));
 }
@@ -443,6 +451,8 @@ static void on_complete(ioh_req *req, int status, uint64_t body_bytes_sent, void
         free(work->u.gather.data);
     if (work->kind == UPLOAD)
         EVP_MD_CTX_free(work->u.upload.md);
+    if (work->kind == FORM)
+        form_free(work->u.form);
     if (work->kind == STREAM && ioh_conn_user(ioh_req_conn(req)) == work)
         ioh_conn_set_user(ioh_req_conn(req), NULL); /* broken off: on_drain must not find it */
     ioh_req_set_user(req, NULL);

@@ -23,7 +23,8 @@ extern "C" {
     X(IOH_EHEADER, -11, "a field name or value that must not be sent")     \
     X(IOH_EDONE, -12, "the request was answered already")                  \
     X(IOH_ETIMEOUT, -13, "the deadline passed; what was left was aborted") \
-    X(IOH_ELENGTH, -14, "more or fewer bytes than the announced length")
+    X(IOH_ELENGTH, -14, "more or fewer bytes than the announced length")   \
+    X(IOH_ENOENT, -15, "there is no such thing")
 
 #define IOH_ERROR_ENUM_(name, value, text) name = (value),
 enum ioh_error { IOH_ERRORS(IOH_ERROR_ENUM_) IOH_OK = 0 };

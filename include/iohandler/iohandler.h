@@ -24,6 +24,7 @@
 #include <iohandler/req.h>
 #include <iohandler/form.h>
 #include <iohandler/ws.h>
+#include <iohandler/topic.h>
 #include <iohandler/stats.h>
 
 #endif

@@ -27,8 +27,14 @@ struct ioh_stats {
     uint64_t ws_failed; /* WebSockets ended by the library with an error code */
     uint64_t bytes_received;
     uint64_t bytes_sent;
-    uint64_t send_full;       /* sends refused at options.send_max */
-    uint64_t late_answers;    /* ioh_reply for a request that was gone or answered */
+    uint64_t send_full;           /* sends refused at options.send_max */
+    uint64_t late_answers;        /* ioh_reply for a request that was gone or answered */
+    uint64_t topic_subscriptions; /* topic.h: now, */
+    uint64_t topic_published;     /* messages that had subscribers, */
+    uint64_t topic_delivered;     /* and what became of them for each */
+    uint64_t topic_skipped;
+    uint64_t topic_coalesced;
+    uint64_t topic_closed;
     uint64_t pool_jobs;       /* callbacks handed to pool and work threads */
     uint64_t pool_waiting;    /* of these, waiting for a thread now */
     uint64_t pool_full;       /* of these, that found the queue full (options.pool_full) */

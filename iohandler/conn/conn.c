@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "conn/crew.h"
+#include "conn/topics.h"
 
 #define FLUSH_MAX (512u * 1024u) /* one connection's share of a turn */
 
@@ -74,6 +75,7 @@ void ioh__conn_die(ioh_conn *conn, enum ioh__end why, bool reset)
                                         : &loop->count.closed_by_deadline,
                    1);
     conn->state = IOH__CONN_DEAD;
+    ioh__topics_leave(conn);
     ioh__conn_show(conn, IOH__FACE_OVER);
     atomic_store_explicit(&conn->gone, true, memory_order_relaxed);
     if (why == IOH__END_PEER)
@@ -96,6 +98,7 @@ void ioh__conn_close(ioh_conn *conn, bool linger)
     if (conn->state > IOH__CONN_OPEN)
         return;
     conn->state = IOH__CONN_FLUSHING;
+    ioh__topics_leave(conn);
     ioh__conn_show(conn, IOH__FACE_OVER);
     conn->linger = linger;
     conn->counted = true;
@@ -349,6 +352,11 @@ void ioh__conn_settle(ioh_conn *conn)
     if (conn->state == IOH__CONN_DEAD)
         return;
     show_queue(conn);
+    if (conn->owes && conn->out.bytes <= hub->options->send_low) {
+        ioh__topics_drain(conn);
+        if (conn->state == IOH__CONN_DEAD)
+            return;
+    }
     if (conn->want_drain && conn->out.bytes <= hub->options->send_low)
         ioh__conn_touch(conn);
     if ((conn->waiting && ioh__conn_may_feed(conn)) || (conn->runs && !conn->busy))

@@ -121,6 +121,7 @@ struct ioh_conn {
     /* who runs its callbacks */
     struct ioh__queue *queue;     /* the threads that do; NULL: who holds the loop */
     struct ioh__queue *own_queue; /* AFFINE: its work thread's, once it has one */
+    struct ioh__member *topics;   /* NULL: it is subscribed to none */
     struct ioh__message *runs;    /* ioh_run_on() that came while a callback ran; oldest first */
     _Atomic size_t queued;        /* out.bytes, for other threads; */
     _Atomic size_t posted;        /* and what they have posted since */
@@ -145,6 +146,7 @@ struct ioh_conn {
     bool peer_eof : 1;
     bool linger : 1;     /* wait for the peer's end after ours */
     bool want_drain : 1; /* a send answered IOH_QUEUED: on_drain is due once */
+    bool owes : 1;       /* publications wait for its queue to fall (IOH_TOPIC_LATEST) */
     bool counted : 1;    /* the reason of the end is in the counters */
     uint16_t listener;
 };
@@ -233,6 +235,11 @@ void ioh__ws_begin(ioh_conn *conn);
 /* What ioh_ws_send_frame() and ioh_ws_close() do, on the thread that holds the loop. */
 int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame);
 void ioh__ws_close_now(ioh_conn *conn, int code, const char *reason, size_t len);
+
+/* May a WebSocket message be sent? 0, IOH_ESTATE, IOH_EGONE: as far as the thread of a callback can know, and as the
+ * thread that holds the loop knows. */
+int ioh__ws_check_send(const ioh_conn *conn);
+int ioh__ws_may_send(const ioh_conn *conn);
 
 /* ---- from another thread: the posting half of the public functions */
 

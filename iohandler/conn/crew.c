@@ -41,6 +41,7 @@ int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *o)
     pthread_mutex_init(&crew->single_lock, NULL);
     pthread_cond_init(&crew->single_ended, &monotonic);
     pthread_condattr_destroy(&monotonic);
+    ioh__topics_init(&crew->topics);
     if (o->pool_threads) {
         crew->pool = ioh__pool_make("pool", o->pool_threads, o->pool_queue);
         if (!crew->pool)
@@ -71,6 +72,7 @@ void ioh__crew_destroy(struct ioh__crew *crew)
     free(crew->workers);
     free(crew->looks);
     free(crew->singles);
+    ioh__topics_destroy(&crew->topics);
     pthread_cond_destroy(&crew->single_ended);
     pthread_mutex_destroy(&crew->single_lock);
     pthread_cond_destroy(&crew->wait_change);

@@ -4,6 +4,7 @@
 #ifndef IOH_CONN_CREW_H
 #define IOH_CONN_CREW_H
 
+#include "conn/topics.h"
 #include "conn/work.h"
 
 #define IOH__LATE_SLOTS 256u /* AUTO's memory of late paths, by hash */
@@ -58,6 +59,8 @@ struct ioh__crew {
     uint32_t single_room, single_count;  /* slots; threads that live */
     uint64_t singles_aborted;
     struct ioh__counters retired; /* sums of those that have ended */
+
+    struct ioh__topics topics;
 
     /* ioh_wait_sent() */
     _Atomic uint32_t waiters;

@@ -11,6 +11,7 @@
 #include "conn/conn.h"
 #include "conn/crew.h"
 #include "conn/req.h"
+#include "conn/topics.h"
 #include "conn/work.h"
 
 #define CONNS_PER_SLAB 128u
@@ -30,6 +31,8 @@ int ioh__hub_init(struct ioh__hub *hub, unsigned index)
     memcpy(hub->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", sizeof hub->date);
     hub->date_second = 0;
     hub->phase = IOH__PHASE_POLL;
+    if (!hub->single)
+        hub->pass = &hub->own_pass;
     int rc = ioh__loop_init(&hub->loop, index, hub->single);
     if (rc)
         return rc;

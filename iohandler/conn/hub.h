@@ -40,6 +40,16 @@ enum ioh__phase {
 
 struct ioh__crew;
 struct ioh__message;
+struct ioh__delivery;
+
+/* Publications that have come, oldest first, and how far the first ones of them are with this loop's subscribers:
+ * data like the turn itself (topics.h). */
+struct ioh__pass {
+    struct ioh__delivery *first, *last;
+    unsigned batch;       /* how many are under way together; 0: none */
+    unsigned topic;       /* which of their topics, and */
+    struct ioh__list *at; /* which subscription of its is next; NULL: the first */
+};
 
 /* A job that runs, or may come to run, on a thread that does not hold the loop. */
 struct ioh__work;
@@ -56,6 +66,8 @@ struct ioh__hub {
     unsigned all_count;
     struct ioh__crew *crew; /* who else runs callbacks */
     struct ioh__http1_limits limits;
+    struct ioh__pass
+        *pass; /* that goes along its connections' subscriptions: its own; single: the acceptor's */
     bool guarded;           /* AUTO: the loop may be taken from under a callback */
     struct ioh__chan *only; /* single: the connection */
     bool single;            /* IOH_THREADS: the loop of one connection, ends with it */
@@ -93,6 +105,7 @@ struct ioh__hub {
     struct ioh__list work;     /* connections touched since their last flush, or with more to do */
     struct ioh__list work_now; /* of these, what this turn looks at: each once */
     struct ioh__log_line log_line; /* of a LOG job */
+    struct ioh__pass own_pass;
 
     uint64_t ticket; /* AUTO: of the last callback */
     uint64_t stalls_logged, stall_logged_at;

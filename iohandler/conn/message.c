@@ -9,6 +9,7 @@
 
 #include "conn/acceptor.h"
 #include "conn/req.h"
+#include "conn/topics.h"
 #include "conn/turn.h"
 #include "conn/work.h"
 
@@ -33,6 +34,10 @@ static void give_back(struct ioh__message *m)
         ioh_buf_unref(m->as.reply.reply.buf);
         ioh_response_destroy(m->as.reply.reply.shared);
     }
+    if (m->head.kind == IOH__MESSAGE_SUBSCRIBE)
+        ioh__sub_drop(m->as.sub);
+    if (m->head.kind == IOH__MESSAGE_UNSUBSCRIBE)
+        ioh__topics_put(m->as.unsubscribe.topics, m->as.unsubscribe.topic);
 }
 
 void ioh__message_free(struct ioh__message *m)
@@ -111,6 +116,15 @@ static void handle_reply(struct ioh__hub *hub, ioh_conn *conn, struct ioh__messa
     }
 }
 
+/* Nobody can be told any more that there is no memory for it, so the connection ends, as it does when it sends. */
+static void handle_subscribe(ioh_conn *conn, struct ioh__message *m)
+{
+    if (!conn)
+        ioh__sub_drop(m->as.sub);
+    else if (ioh__topics_subscribe(conn, m->as.sub) == IOH_ENOMEM)
+        ioh__conn_no_memory(conn);
+}
+
 static void handle_for_conn(struct ioh__hub *hub, ioh_conn *conn, struct ioh__message *m)
 {
     switch (m->head.kind) {
@@ -140,6 +154,18 @@ static void handle_for_conn(struct ioh__hub *hub, ioh_conn *conn, struct ioh__me
         if (conn)
             ioh__conn_resume(conn);
         break;
+    case IOH__MESSAGE_SUBSCRIBE:
+        handle_subscribe(conn, m);
+        break;
+    case IOH__MESSAGE_UNSUBSCRIBE:
+        if (conn)
+            ioh__topics_unsubscribe(conn, m->as.unsubscribe.topic);
+        give_back(m);
+        break;
+    case IOH__MESSAGE_TOPIC_RING:
+        if (conn)
+            ioh__topics_drain(conn);
+        break;
     default:
         handle_reply(hub, conn, m);
         break;
@@ -161,6 +187,10 @@ bool ioh__mail_handle(struct ioh__hub *hub, struct ioh__mail *mail, struct ioh__
     struct ioh__envelope *head = ioh__container(mail, struct ioh__envelope, mail);
     if (head->kind == IOH__MESSAGE_DONE) {
         ioh__work_done(hub, ioh__container(head, struct ioh__work, done));
+        return false;
+    }
+    if (head->kind == IOH__MESSAGE_PUBLISH) {
+        ioh__topics_take(hub, ioh__container(head, struct ioh__delivery, head));
         return false;
     }
     struct ioh__message *m = ioh__container(head, struct ioh__message, head);

@@ -8,7 +8,8 @@
 enum ioh__message_kind {
     IOH__MESSAGE_ACCEPTED, /* a connection for this hub */
     IOH__MESSAGE_STOP,
-    IOH__MESSAGE_DONE, /* a job has run on another thread */
+    IOH__MESSAGE_DONE,    /* a job has run on another thread */
+    IOH__MESSAGE_PUBLISH, /* a publication for this hub's subscribers (topics.h) */
     /* for the connection named id; they find it or are dropped */
     IOH__MESSAGE_RUN,
     IOH__MESSAGE_FRAME,
@@ -18,6 +19,9 @@ enum ioh__message_kind {
     IOH__MESSAGE_PAUSE,
     IOH__MESSAGE_RESUME,
     IOH__MESSAGE_REPLY,
+    IOH__MESSAGE_SUBSCRIBE,
+    IOH__MESSAGE_UNSUBSCRIBE,
+    IOH__MESSAGE_TOPIC_RING, /* IOH_THREADS: something was published for it */
 };
 
 /* Fields to send: as the host gave them, or serialised already. */
@@ -82,6 +86,11 @@ struct ioh__message {
             uint8_t len;
             char reason[123];
         } ws_close;
+        struct ioh__sub *sub;
+        struct {
+            struct ioh__topics *topics;
+            struct ioh__topic *topic;
+        } unsubscribe;
         ioh_buf *frame;
         uint32_t drain_ms;
     } as;

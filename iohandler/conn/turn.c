@@ -8,9 +8,11 @@
 #include "conn/acceptor.h"
 #include "conn/crew.h"
 #include "conn/conn.h"
+#include "conn/topics.h"
 #include "conn/work.h"
 #include "proto/http_date.h"
 
+#define TOPIC_VISITS 256  /* subscribers a turn: half a millisecond, then the others have theirs */
 #define AWAIT_ROUNDS 16   /* some 5 us when nobody else wants the core */
 #define STALL_RETRY_MS 1u /* with a full queue this often; nothing tells when there is room */
 
@@ -79,6 +81,7 @@ void ioh__turn_stop(struct ioh__hub *hub, uint32_t drain_ms)
     atomic_store_explicit(&hub->stopping, true, memory_order_relaxed);
     hub->drain_until = hub->loop.now + drain_ms;
     ioh__acceptors_stop(hub);
+    ioh__topics_finish(hub); /* what was published before gets there */
     for_each_conn(hub, stop_one);
 }
 
@@ -307,7 +310,7 @@ static void poll_once(struct ioh__hub *hub)
     uint64_t tail_at = atomic_load_explicit(&hub->crew->limits.tail_at, memory_order_relaxed);
     if (tail_at && !hub->single)
         sooner(hub->loop.now, tail_at, &timeout);
-    if (!ioh__list_empty(&hub->work))
+    if (!ioh__list_empty(&hub->work) || hub->own_pass.first)
         timeout = 0;
     if (timeout != 0 && hub->handed && !hub->stepping)
         await_work(hub);
@@ -408,6 +411,8 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
             if (timer) {
                 ioh__conn_expired(ioh__container(timer, ioh_conn, timer));
             } else {
+                if (hub->own_pass.first)
+                    ioh__topics_pass(hub, TOPIC_VISITS);
                 take_work(hub);
                 hub->phase = IOH__PHASE_WORK;
             }
@@ -427,8 +432,10 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
             break;
         case IOH__PHASE_ENDED:
             hub->step_over = false;
-            if (!hub->mail)
+            if (!hub->mail) {
+                ioh__topics_finish(hub); /* of the connections' threads, some may still be there */
                 return false;
+            }
             if (handle_mail(hub, job))
                 return true;
             break;
@@ -438,7 +445,7 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
 
 void ioh__turn_expose(struct ioh__hub *hub)
 {
-    bool more = !ioh__list_empty(&hub->work) || hub->stalled || hub->mail;
+    bool more = !ioh__list_empty(&hub->work) || hub->stalled || hub->mail || hub->own_pass.first;
     if (!ioh__mailbox_sleep(&hub->loop.mailbox) || more)
         ioh__mailbox_ring(&hub->loop.mailbox);
 }

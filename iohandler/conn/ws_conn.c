@@ -20,6 +20,7 @@
 #include "base/buf.h"
 #include "conn/message.h"
 #include "conn/reach.h"
+#include "conn/topics.h"
 #include "proto/utf8.h"
 #include "proto/ws_frame.h"
 
@@ -179,6 +180,16 @@ static int check_now(const ioh_conn *conn)
     return conn->proto == &ioh__proto_ws && conn->as.ws.step <= STEP_OPEN ? 0 : IOH_ESTATE;
 }
 
+int ioh__ws_check_send(const ioh_conn *conn)
+{
+    return check_send(conn);
+}
+
+int ioh__ws_may_send(const ioh_conn *conn)
+{
+    return check_now(conn);
+}
+
 int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame)
 {
     int rc = check_now(conn);
@@ -227,6 +238,7 @@ void ioh__ws_close_now(ioh_conn *conn, int code, const char *reason, size_t len)
     ioh__conn_show(conn, IOH__FACE_WS_CLOSED);
     conn->as.ws.step = STEP_CLOSING;
     conn->as.ws.ended = IOH_WS_BY_US;
+    ioh__topics_leave(conn);
     conn->phase_at = conn->hub->loop.now + conn->hub->options->close_timeout_ms;
     ioh__conn_touch(conn); /* tells the timer */
 }
@@ -339,6 +351,7 @@ static bool tell_close(ioh_conn *conn, int code, void *reason, size_t len, struc
 {
     conn->as.ws.step = STEP_OVER;
     conn->phase_at = 0;
+    ioh__topics_leave(conn);
     if (conn->state == IOH__CONN_OPEN)
         ioh__conn_show(conn, IOH__FACE_WS_CLOSED);
     ioh__count(&conn->hub->loop.count.websockets, (uint64_t)-1);

@@ -61,6 +61,12 @@ static void add_crew(struct ioh_stats *sum, const struct ioh__crew *crew)
         sum->pool_waiting +=
             atomic_load_explicit(&crew->workers[i].queue.count, memory_order_relaxed);
     sum->send_full += get(&crew->refused);
+    sum->topic_subscriptions = get(&crew->topics.subscriptions);
+    sum->topic_published = get(&crew->topics.published);
+    sum->topic_delivered = get(&crew->topics.fates[IOH__FATE_DELIVERED]);
+    sum->topic_skipped = get(&crew->topics.fates[IOH__FATE_SKIPPED]);
+    sum->topic_coalesced = get(&crew->topics.fates[IOH__FATE_COALESCED]);
+    sum->topic_closed = get(&crew->topics.fates[IOH__FATE_CLOSED]);
     sum->auto_late = get(&crew->taken);
     sum->auto_stalled = get(&crew->stalled);
 }

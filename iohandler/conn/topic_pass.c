@@ -125,7 +125,8 @@ static uint32_t post(struct ioh__topics *topics, struct ioh__hub *const *hubs, u
         if (ioh__mailbox_post(&hubs[i]->loop.mailbox, &d->head.mail))
             posted++;
         else
-            unref(pub); /* that loop has ended */
+            atomic_fetch_sub_explicit(&pub->refs, 1,
+                                      memory_order_relaxed); /* that loop has ended */
     }
     for (unsigned i = 0; i < pub->topic_count; i++)
         pub->topics[i]->published++;

@@ -11,12 +11,6 @@
 #define ALPHA(c) (((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z'))
 #define HEXDIG(c) (DIGIT(c) || ((c) >= 'a' && (c) <= 'f') || ((c) >= 'A' && (c) <= 'F'))
 
-/* RFC 9110 5.6.2 */
-#define TCHAR(c)                                                                                   \
-    (DIGIT(c) || ALPHA(c) || (c) == '!' || (c) == '#' || (c) == '$' || (c) == '%' || (c) == '&' || \
-     (c) == '\'' || (c) == '*' || (c) == '+' || (c) == '-' || (c) == '.' || (c) == '^' ||          \
-     (c) == '_' || (c) == '`' || (c) == '|' || (c) == '~')
-
 /* RFC 9110 5.5 */
 #define VALUE(c) ((c) == '\t' || ((c) >= 0x20 && (c) != 0x7f))
 
@@ -31,7 +25,7 @@
      (c) == '+' || (c) == ',' || (c) == ';' || (c) == '=')
 
 #define KINDS(c)                                                                                  \
-    (uint8_t)((TCHAR(c) ? IOH__CH_TOKEN : 0u) | (VALUE(c) ? IOH__CH_VALUE : 0u) |                 \
+    (uint8_t)((IOH__TCHAR(c) ? IOH__CH_TOKEN : 0u) | (VALUE(c) ? IOH__CH_VALUE : 0u) |            \
               (TARGET(c) ? IOH__CH_TARGET : 0u) | (TARGET(c) && (c) != '?' ? IOH__CH_PATH : 0u) | \
               (HOST(c) ? IOH__CH_HOST : 0u) | (HEXDIG(c) ? IOH__CH_HEX : 0u) |                    \
               (DIGIT(c) ? IOH__CH_DIGIT : 0u))
@@ -159,16 +153,14 @@ static const char *skip_ip_literal(const char *p, const char *end)
 
 static const char *skip_reg_name(const char *p, const char *end)
 {
-    while (p < end) {
-        if (ioh__is_ch(*p, IOH__CH_HOST))
+    for (;;) {
+        while (p < end && ioh__is_ch(*p, IOH__CH_HOST))
             p++;
-        else if (*p == '%' && end - p >= 3 && ioh__is_ch(p[1], IOH__CH_HEX) &&
-                 ioh__is_ch(p[2], IOH__CH_HEX))
-            p += 3;
-        else
-            break;
+        if (end - p < 3 || *p != '%' || !ioh__is_ch(p[1], IOH__CH_HEX) ||
+            !ioh__is_ch(p[2], IOH__CH_HEX))
+            return p;
+        p += 3;
     }
-    return p;
 }
 
 bool ioh__is_host(const char *s, size_t len)

@@ -67,6 +67,14 @@ enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t *sc
                                         struct ioh__http1_head *head,
                                         struct ioh__http1_fault *fault);
 
+/* The same, and how bytes are looked at is chosen by the caller: the processor must have what it takes. The
+ * result is the same in any way, which tests see to. */
+enum ioh__scan_way { IOH__BY_BYTES, IOH__BY_SSSE3, IOH__BY_AVX2 };
+enum ioh__http1_result ioh__http1_parse_by(enum ioh__scan_way way, const char *data, size_t len,
+                                           size_t *scanned, const struct ioh__http1_limits *limits,
+                                           struct ioh__http1_head *head,
+                                           struct ioh__http1_fault *fault);
+
 /* The first field of that name (any case) from index from on: its index, or -1. */
 int ioh__http1_find(const char *data, const struct ioh__http1_head *head, const char *name,
                     size_t name_len, size_t from);

@@ -8,6 +8,7 @@ import tempfile
 
 import modes
 import peers
+from processes import Process
 
 INLINE = ("--exec", "inline")
 FILES = (  # name, bytes, connections
@@ -87,3 +88,13 @@ def ab_row(which, keep, got):
 
     return (f"{which:<8} {'keep-alive' if keep else 'close':<10} {sum(r['failed'] for r in got):>6.0f} "
             f"{middle('rate'):>8.0f} {middle('p50'):>6.0f} {middle('p99'):>6.0f} {middle('max'):>6.0f}")
+
+
+def parse(bench):
+    """In the program itself the two parsers take turns."""
+    print("\nparse: request heads, beside http-parser; ns each, medians; ratio = theirs / ours", flush=True)
+    with Process(bench.server_core, bench.bin / "parse", bench.args.rounds * 4, 0.05) as program:
+        while (line := program.line(60)) is not None:
+            print(line, flush=True)
+        if program.wait(5):
+            bench.fault("parse: the two do not find the same fields")

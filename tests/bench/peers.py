@@ -10,7 +10,8 @@ import time
 
 from processes import START_S, Process, Server, Unable
 
-LIBRARIES = ("libmicrohttpd-dev", "libh2o-evloop-dev", "libwebsockets-dev", "apache2-utils", "pkg-config")
+LIBRARIES = ("libmicrohttpd-dev", "libh2o-evloop-dev", "libwebsockets-dev", "libhttp-parser-dev", "apache2-utils",
+             "pkg-config")
 SPARE_CONNECTIONS = 200
 
 

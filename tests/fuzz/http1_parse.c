@@ -1,6 +1,6 @@
-/* Request heads. Whatever the bytes: the parser says the same whole, cut in two and byte by byte; all
- * that it points to lies inside the head and keeps the grammar; an accepted head is accepted at its
- * last byte and not before.
+/* Request heads. Whatever the bytes: the parser says the same whole, cut in two and byte by byte, and in
+ * whatever way it looks at them; all that it points to lies inside the head and keeps the grammar; an
+ * accepted head is accepted at its last byte and not before.
  *
  * Input: two bytes choose the limits, two the cut, the rest is the head.
  */
@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "proto/http1_field.h"
-#include "proto/http1_parse.h"
+#include "proto/http1_scan.h"
 
 #define FIELDS_MAX 16u
 #define BYTE_BY_BYTE_MAX 1024u /* longer inputs are only cut: it takes a parse for each line */
@@ -96,15 +96,15 @@ static void check_head(const char *data, const struct ioh__http1_head *head,
 }
 
 /* The bytes are copied to a block of their size, so that reads behind it are seen. */
-static void parse(const char *bytes, size_t len, size_t *scanned,
-                  const struct ioh__http1_limits *limits, struct outcome *o)
+static void parse_by(enum ioh__scan_way way, const char *bytes, size_t len, size_t *scanned,
+                     const struct ioh__http1_limits *limits, struct outcome *o)
 {
     char *copy = malloc(len ? len : 1);
     CHECK(copy);
     memcpy(copy, bytes, len);
     memset(o, 0, sizeof *o);
     o->head.fields = o->fields;
-    o->result = ioh__http1_parse(copy, len, scanned, limits, &o->head, &o->fault);
+    o->result = ioh__http1_parse_by(way, copy, len, scanned, limits, &o->head, &o->fault);
     if (o->result == IOH__HTTP1_DONE)
         check_head(copy, &o->head, limits);
     if (o->result == IOH__HTTP1_FAULT) {
@@ -114,6 +114,12 @@ static void parse(const char *bytes, size_t len, size_t *scanned,
     if (o->result == IOH__HTTP1_MORE)
         CHECK(*scanned == len && len < limits->max_head);
     free(copy);
+}
+
+static void parse(const char *bytes, size_t len, size_t *scanned,
+                  const struct ioh__http1_limits *limits, struct outcome *o)
+{
+    parse_by(ioh__scan_best(), bytes, len, scanned, limits, o);
 }
 
 static void check_same(const struct outcome *a, const struct outcome *b)
@@ -145,6 +151,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     size_t cut = (data[2] | (size_t)data[3] << 8) % (len + 1), scanned = 0;
     struct outcome whole, part;
     parse(bytes, len, &scanned, &limits, &whole);
+    for (enum ioh__scan_way way = IOH__BY_BYTES; way < ioh__scan_best(); way++) {
+        scanned = 0;
+        parse_by(way, bytes, len, &scanned, &limits, &part);
+        check_same(&whole, &part);
+    }
 
     scanned = 0;
     parse(bytes, cut, &scanned, &limits, &part);

@@ -30,7 +30,7 @@
 #define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
 #define ROUTES 12
 
-enum kind { ECHO, CHAT, LIVE, GATHER, UPLOAD, STREAM, FORM };
+enum kind { ECHO, CHAT, LIVE, GATHER, REFUSE, UPLOAD, STREAM, FORM };
 
 struct work {
     enum kind kind;
@@ -39,11 +39,6 @@ struct work {
             struct work *next;
             ioh_conn_id id;
         } member;
-        struct { /* GATHER */
-            unsigned char *data;
-            size_t len, room;
-            char type[128];
-        } gather;
         struct { /* UPLOAD */
             EVP_MD_CTX *md;
             uint64_t bytes;

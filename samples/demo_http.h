@@ -1,7 +1,7 @@
 /* The HTTP side of the demo: one function per path, then the callbacks that lead to them. Runs on
  * the server's threads. Owns the `struct work` of a request, from on_request to on_complete.
  *
- *     POST /    on_request: GATHER -- on_body: append -- on_request_end: answer
+ *     POST /    on_request: gather                    -- on_request_end: answer
  *     /upload   on_request: UPLOAD -- on_body: hash   -- on_request_end: answer
  *     /form     on_request: FORM   -- on_body: read   -- on_request_end: answer
  *     /stream   on_request: STREAM -- data until IOH_QUEUED, on_drain: more, until nothing is left
@@ -29,53 +29,34 @@ static struct work *work_begin(struct demo *demo, ioh_req *req, enum kind kind)
     return work;
 }
 
+/* Too much is told when bytes come, or when the client asks first. */
 static void gather_begin(struct demo *demo, ioh_req *req)
 {
-    struct work *work = work_begin(demo, req, GATHER);
-    if (work == NULL)
+    bool too_much = ioh_req_content_length(req) > (int64_t)GATHER_MAX;
+    if (work_begin(demo, req, too_much ? REFUSE : GATHER) == NULL)
         return;
-    struct ioh_str type = ioh_req_header(req, "Content-Type");
-    if (type.len > 0 && type.len < sizeof work->u.gather.type)
-        memcpy(work->u.gather.type, type.ptr, type.len);
-    else
-        strcpy(work->u.gather.type, "application/octet-stream");
-    if (ioh_req_content_length(req) > (int64_t)GATHER_MAX) {
-        ioh_respond_close(req);
+    if (!too_much)
+        check(demo, "gather", ioh_req_gather(req, GATHER_MAX));
+    else if (ioh_req_expects_continue(req))
         answer(demo, req, demo->too_big);
-    }
 }
 
-static void gather_body(struct demo *demo, ioh_req *req, struct work *work, const void *data,
-                        size_t len)
+static void refuse_body(struct demo *demo, ioh_req *req)
 {
-    if (len > GATHER_MAX - work->u.gather.len) {
-        ioh_respond_close(req);
-        answer(demo, req, demo->too_big);
-        return;
-    }
-    size_t need = work->u.gather.len + len;
-    if (need > work->u.gather.room) {
-        int64_t announced = ioh_req_content_length(req);
-        size_t room = announced > 0 ? (size_t)announced : need * 2;
-        unsigned char *grown = realloc(work->u.gather.data, room);
-        if (grown == NULL) {
-            answer(demo, req, demo->broken);
-            return;
-        }
-        work->u.gather.data = grown;
-        work->u.gather.room = room;
-    }
-    memcpy(work->u.gather.data + work->u.gather.len, data, len);
-    work->u.gather.len = need;
+    ioh_respond_close(req);
+    answer(demo, req, demo->too_big);
 }
 
-static void gather_end(struct demo *demo, ioh_req *req, struct work *work)
+static void gather_end(struct demo *demo, ioh_req *req)
 {
-    struct ioh_header fields[] = {{"Content-Type", work->u.gather.type},
-                                  {"X-Content-Type-Options", "nosniff"}};
-    unsigned char *data = work->u.gather.data;
-    work->u.gather.data = NULL;
-    answer_bytes_take(demo, req, fields, 2, data, work->u.gather.len);
+    char type[128] = "application/octet-stream";
+    struct ioh_str body = ioh_req_body(req), given = ioh_req_header(req, "Content-Type");
+    if (given.len > 0 && given.len < sizeof type) {
+        memcpy(type, given.ptr, given.len);
+        type[given.len] = 0;
+    }
+    struct ioh_header fields[] = {{"Content-Type", type}, {"X-Content-Type-Options", "nosniff"}};
+    check(demo, "answer", ioh_respond(req, 200, fields, 2, body.ptr, body.len));
 }
 
 static void get_page_or_gather(struct demo *demo, ioh_req *req)
@@ -418,8 +399,8 @@ static void on_request(ioh_req *req, void *state)
 static void on_body(ioh_req *req, const void *data, size_t len, void *state)
 {
     struct work *work = ioh_req_user(req);
-    if (work && work->kind == GATHER)
-        gather_body(state, req, work, data, len);
+    if (work && work->kind == REFUSE)
+        refuse_body(state, req);
     else if (work && work->kind == UPLOAD)
         upload_body(state, req, work, data, len);
     else if (work && work->kind == FORM)
@@ -430,7 +411,7 @@ static void on_request_end(ioh_req *req, void *state)
 {
     struct work *work = ioh_req_user(req);
     if (work && work->kind == GATHER)
-        gather_end(state, req, work);
+        gather_end(state, req);
     else if (work && work->kind == UPLOAD)
         upload_end(state, req, work);
     else if (work && work->kind == FORM)
@@ -447,8 +428,6 @@ static void on_complete(ioh_req *req, int status, uint64_t body_bytes_sent, void
     (void)state;
     if (work == NULL)
         return;
-    if (work->kind == GATHER)
-        free(work->u.gather.data);
     if (work->kind == UPLOAD)
         EVP_MD_CTX_free(work->u.upload.md);
     if (work->kind == FORM)

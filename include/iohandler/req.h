@@ -1,7 +1,7 @@
 /* Requests and answers (RFC 9110, RFC 9112).
  *
- * A req is valid from on_request until its on_complete returns. All strings point into the
- * request's own head and live as long as the req. The library frames the answer: it writes Date,
+ * A req is valid from on_request until its on_complete returns. The strings it gives live until the
+ * callback returns in which they were asked for. The library frames the answer: it writes Date,
  * Content-Length, Transfer-Encoding and Connection itself and refuses them from the host; it sends no
  * body for HEAD, 204 and 304.
  */
@@ -44,6 +44,28 @@ IOH_API int ioh_req_header_at(const ioh_req *req, size_t index, struct ioh_str *
 
 /* The length of the body: as announced; 0 without a body; -1 when it is chunked. */
 IOH_API int64_t ioh_req_content_length(const ioh_req *req);
+
+/* 1: the client waits for 100 (Continue) before it sends its body (RFC 9110 10.1.1); else 0. Any answer
+ * given now comes instead: 413, 417, 401. The 100 goes out once on_request has returned without one; but
+ * ioh_pause() in on_request holds it back until ioh_resume(), for a host that has to look something up. */
+IOH_API int ioh_req_expects_continue(const ioh_req *req);
+
+/* The library gathers the body: on_body is not called, and ioh_req_body() is all of it from on_request_end
+ * on. More than max bytes (or than options.max_body_bytes): 413, at once when the length is announced. Only in
+ * on_request: 0, or IOH_ESTATE elsewhere. */
+IOH_API int ioh_req_gather(ioh_req *req, size_t max);
+
+/* The gathered body; ptr is NULL before on_request_end and when it was not gathered. Not copied when it came
+ * in one piece. */
+IOH_API struct ioh_str ioh_req_body(const ioh_req *req);
+
+/* The fields behind a chunked body, from on_request_end on, as those of the head (RFC 9110 6.5). They are no
+ * part of the head, and those that could only mislead are left out: what frames, routes, authenticates or
+ * controls a message, or says how its content is to be read (RFC 9110 6.5.1). */
+IOH_API struct ioh_str ioh_req_trailer(const ioh_req *req, const char *name);
+IOH_API size_t ioh_req_trailer_count(const ioh_req *req);
+IOH_API int ioh_req_trailer_at(const ioh_req *req, size_t index, struct ioh_str *name,
+                               struct ioh_str *value);
 
 /* The host's own pointer for this request, NULL at first. */
 IOH_API void *ioh_req_user(const ioh_req *req);

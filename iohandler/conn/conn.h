@@ -81,7 +81,7 @@ struct ioh__http1_conn {
     ioh_req *req;
     uint32_t number;  /* of the current or last request: half of its id */
     uint32_t scanned; /* of the head: ioh__http1_parse() */
-    uint8_t step;     /* enum step of http1_conn.c */
+    uint8_t step;     /* enum ioh__http1_step */
     bool begun;       /* the head's first byte has come */
 };
 

@@ -15,10 +15,8 @@
 #include <string.h>
 
 #include "conn/crew.h"
-#include "conn/req.h"
+#include "conn/http1.h"
 #include "proto/ws_shake.h"
-
-enum step { STEP_HEAD, STEP_START, STEP_UPGRADE, STEP_BODY, STEP_ANSWER, STEP_FINISH };
 
 static const struct ioh_handler *handler_of(const ioh_conn *conn)
 {
@@ -31,7 +29,7 @@ static void free_req(ioh_conn *conn)
     ioh_req *req = conn->as.http1.req;
     if (!req)
         return;
-    ioh__mem_put(&hub->loop.mem, req->copy, req->copy_room);
+    ioh__http1_drop_input(&hub->loop.mem, req);
     conn->as.http1.req = NULL;
     if (!hub->spare_req)
         hub->spare_req = req;
@@ -86,8 +84,7 @@ static void log_refusal(ioh_conn *conn, const struct ioh__http1_fault *fault)
                  fault->offset);
 }
 
-/* Answers for the host and ends the connection; what still comes is dropped. */
-static void refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
+void ioh__http1_refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
     log_refusal(conn, fault);
@@ -104,7 +101,7 @@ static void refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
     if (h->req->answer == IOH__ANSWER_NONE)
         ioh__respond_refusal(h->req, fault->status);
     if (conn->state == IOH__CONN_OPEN)
-        h->step = STEP_FINISH;
+        h->step = IOH__HTTP1_FINISH;
 }
 
 /* ---- upgrade */
@@ -144,7 +141,7 @@ static void upgrade_decided(ioh_conn *conn, const struct ioh__job *job)
     ioh_req *req = h->req;
     const char *protocol = job->accept.protocol;
     int status = job->result;
-    h->step = STEP_FINISH;
+    h->step = IOH__HTTP1_FINISH;
     if (req->answer == IOH__ANSWER_STREAMING) {
         ioh__conn_die(conn, IOH__END_LOCAL, true);
         return;
@@ -171,10 +168,10 @@ static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
     struct ioh_str key;
     req->close = true; /* a refused upgrade ends the connection: frames may follow in it */
     if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault)) {
-        refuse(conn, &fault);
+        ioh__http1_refuse(conn, &fault);
         return IOH__FEED_MORE;
     }
-    conn->as.http1.step = STEP_UPGRADE;
+    conn->as.http1.step = IOH__HTTP1_UPGRADE;
     *job = (struct ioh__job){.kind = IOH__JOB_WS_UPGRADE, .conn = conn, .req = req};
     job->accept.size = sizeof job->accept;
     if (handler_of(conn)->on_ws_upgrade)
@@ -200,7 +197,7 @@ static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh_
         req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
     h->scanned = 0;
     h->begun = false;
-    h->step = STEP_START;
+    h->step = IOH__HTTP1_START;
     ioh__count(&conn->hub->loop.count.requests, 1);
     if (!handler_of(conn)->on_classify)
         return IOH__FEED_MORE;
@@ -219,17 +216,17 @@ static enum ioh__feed start_request(ioh_conn *conn, struct ioh__job *job)
         return begin_upgrade(conn, job);
     if (req->head.has_length && req->head.content_length > conn->hub->options->max_body_bytes) {
         struct ioh__http1_fault fault = {413, "announced body above max_body_bytes", 0};
-        refuse(conn, &fault);
+        ioh__http1_refuse(conn, &fault);
         return IOH__FEED_MORE;
     }
     ioh__http1_body_init(&req->body, &req->head);
     conn->phase_at = conn->hub->loop.now + conn->hub->options->body_timeout_ms;
-    h->step = STEP_BODY;
+    h->step = IOH__HTTP1_BODY;
     if (!handler->on_request) {
         ioh__respond_refusal(req, 404);
         return IOH__FEED_MORE;
     }
-    req->called = true;
+    req->called = req->fresh = true;
     *job = (struct ioh__job){.kind = IOH__JOB_REQUEST, .conn = conn, .req = req};
     return IOH__FEED_JOB;
 }
@@ -255,7 +252,7 @@ static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_
         return take_head(conn, data, job);
     case IOH__HTTP1_FAULT:
         hub->spare_req = req;
-        refuse(conn, &fault);
+        ioh__http1_refuse(conn, &fault);
         return IOH__FEED_MORE;
     case IOH__HTTP1_MORE:
         break;
@@ -266,71 +263,6 @@ static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_
         h->begun = true;
         conn->phase_at = hub->loop.now + hub->options->head_timeout_ms;
     }
-    return IOH__FEED_MORE;
-}
-
-/* An answer came before the body was whole: how much more may be read and dropped? */
-static bool too_much_to_drain(const ioh_req *req)
-{
-    return req->close || req->drained > IOH__DRAIN_MAX;
-}
-
-static enum ioh__feed body_ended(ioh_conn *conn, struct ioh__job *job)
-{
-    struct ioh__http1_conn *h = &conn->as.http1;
-    ioh_req *req = h->req;
-    req->body_whole = true;
-    conn->phase_at = 0; /* from here on it is the host's time */
-    h->step = STEP_ANSWER;
-    if (req->answer == IOH__ANSWER_DONE || !handler_of(conn)->on_request_end)
-        return IOH__FEED_MORE;
-    *job = (struct ioh__job){.kind = IOH__JOB_REQUEST_END, .conn = conn, .req = req};
-    return IOH__FEED_JOB;
-}
-
-static enum ioh__feed feed_body(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
-                                struct ioh__job *job)
-{
-    struct ioh__http1_conn *h = &conn->as.http1;
-    ioh_req *req = h->req;
-    struct ioh__http1_fault fault;
-    struct ioh_str piece;
-    const struct ioh_options *o = conn->hub->options;
-    for (;;) {
-        size_t n = 0;
-        enum ioh__http1_body_result got =
-            ioh__http1_body_next(&req->body, (const char *)data + *used, len - *used,
-                                 o->max_body_bytes, &n, &piece, &fault);
-        *used += n;
-        if (req->answer == IOH__ANSWER_DONE)
-            req->drained += n;
-        if (got == IOH__BODY_END)
-            return body_ended(conn, job);
-        if (req->answer == IOH__ANSWER_DONE && too_much_to_drain(req)) {
-            h->step = STEP_FINISH;
-            req->close = true;
-            return IOH__FEED_MORE;
-        }
-        if (got == IOH__BODY_FAULT) {
-            fault.offset += req->head.len;
-            refuse(conn, &fault);
-            return IOH__FEED_MORE;
-        }
-        if (n) {
-            req->continue_pending = false; /* it did not wait */
-            conn->phase_at = ioh__conn_prolong(conn, conn->phase_at, n, o->body_timeout_ms);
-        }
-        if (got == IOH__BODY_MORE)
-            break;
-        if (req->answer == IOH__ANSWER_DONE || !handler_of(conn)->on_body)
-            continue;
-        *job = (struct ioh__job){.kind = IOH__JOB_BODY, .conn = conn, .req = req};
-        job->data = (void *)(uintptr_t)piece.ptr;
-        job->len = piece.len;
-        return IOH__FEED_JOB;
-    }
-    if (req->continue_pending && req->answer == IOH__ANSWER_NONE)
-        ioh__respond_continue(req);
     return IOH__FEED_MORE;
 }
 
@@ -348,7 +280,7 @@ static enum ioh__feed feed_answer(ioh_conn *conn)
     }
     if (req->answer == IOH__ANSWER_STREAMING)
         return IOH__FEED_WAIT;
-    h->step = STEP_FINISH;
+    h->step = IOH__HTTP1_FINISH;
     return IOH__FEED_MORE;
 }
 
@@ -380,7 +312,7 @@ static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
     if (conn->classified)
         ioh__crew_reset(conn->hub->crew, conn);
     conn->gone_told = false;
-    h->step = STEP_HEAD;
+    h->step = IOH__HTTP1_HEAD;
     if (close)
         ioh__conn_close(conn, linger);
     return IOH__FEED_MORE;
@@ -389,18 +321,18 @@ static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
 static enum ioh__feed feed_step(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
                                 struct ioh__job *job)
 {
-    switch ((enum step)conn->as.http1.step) {
-    case STEP_HEAD:
+    switch ((enum ioh__http1_step)conn->as.http1.step) {
+    case IOH__HTTP1_HEAD:
         return feed_head(conn, data, len, used, job);
-    case STEP_START:
+    case IOH__HTTP1_START:
         return start_request(conn, job);
-    case STEP_BODY:
-        return feed_body(conn, data, len, used, job);
-    case STEP_ANSWER:
+    case IOH__HTTP1_BODY:
+        return ioh__http1_feed_body(conn, data, len, used, job);
+    case IOH__HTTP1_ANSWER:
         return feed_answer(conn);
-    case STEP_FINISH:
+    case IOH__HTTP1_FINISH:
         return feed_finish(conn, job);
-    case STEP_UPGRADE: /* done() has not been told: cannot happen */
+    case IOH__HTTP1_UPGRADE: /* done() has not been told: cannot happen */
         break;
     }
     return IOH__FEED_WAIT;
@@ -409,11 +341,11 @@ static enum ioh__feed feed_step(ioh_conn *conn, uint8_t *data, size_t len, size_
 static bool http1_ready(const ioh_conn *conn)
 {
     const struct ioh__http1_conn *h = &conn->as.http1;
-    if (h->step == STEP_HEAD)
+    if (h->step == IOH__HTTP1_HEAD)
         return !conn->paused && conn->out.bytes <= conn->hub->options->send_low;
-    if (h->step == STEP_BODY)
+    if (h->step == IOH__HTTP1_BODY)
         return !conn->paused || h->req->answer == IOH__ANSWER_DONE;
-    if (h->step != STEP_ANSWER)
+    if (h->step != IOH__HTTP1_ANSWER)
         return true;
     return h->req->answer == IOH__ANSWER_DONE ||
            (h->req->answer == IOH__ANSWER_NONE && !h->req->deferred);
@@ -427,7 +359,7 @@ static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size
     for (;;) {
         size_t n = 0;
         uint8_t before = conn->as.http1.step;
-        if ((before == STEP_HEAD && conn->out.bytes > conn->hub->options->send_high) ||
+        if ((before == IOH__HTTP1_HEAD && conn->out.bytes > conn->hub->options->send_high) ||
             (conn->paused && !http1_ready(conn))) {
             got = IOH__FEED_WAIT; /* the peer does not read, or the host does not want to */
             break;
@@ -451,6 +383,8 @@ static void http1_done(ioh_conn *conn, struct ioh__job *job)
 {
     if (job->kind == IOH__JOB_CLASSIFY)
         ioh__crew_route(conn->hub->crew, conn, &job->route);
+    if (job->kind == IOH__JOB_REQUEST)
+        job->req->fresh = false;
     if (job->kind == IOH__JOB_WS_UPGRADE)
         upgrade_decided(conn, job);
 }
@@ -460,9 +394,9 @@ static void http1_done(ioh_conn *conn, struct ioh__job *job)
 static void http1_eof(ioh_conn *conn)
 {
     /* Half-closed by a client that still waits for its answer (RFC 9112 9.6 allows it to). */
-    if (conn->as.http1.step == STEP_HEAD)
+    if (conn->as.http1.step == IOH__HTTP1_HEAD)
         ioh__conn_close(conn, false);
-    else if (conn->as.http1.step < STEP_ANSWER && !conn->as.http1.req->deferred)
+    else if (conn->as.http1.step < IOH__HTTP1_ANSWER && !conn->as.http1.req->deferred)
         ioh__conn_die(conn, IOH__END_PEER, false);
 }
 
@@ -477,14 +411,14 @@ static void http1_timeout(ioh_conn *conn)
     }
     ioh__count(&conn->hub->loop.count.closed_by_deadline, 1);
     conn->counted = true;
-    if (h->step == STEP_HEAD && !h->begun) {
+    if (h->step == IOH__HTTP1_HEAD && !h->begun) {
         ioh__hub_hit(conn->hub, IOH__LIMIT_IDLE_TIME, &conn->peer, "it was idle for too long");
         ioh__conn_die(conn, IOH__END_LOCAL, false);
     } else {
-        bool head = h->step == STEP_HEAD;
+        bool head = h->step == IOH__HTTP1_HEAD;
         ioh__hub_hit(conn->hub, head ? IOH__LIMIT_HEAD_TIME : IOH__LIMIT_BODY_TIME, &conn->peer,
                      "408: the %s took too long", head ? "head" : "body");
-        refuse(conn, &late);
+        ioh__http1_refuse(conn, &late);
     }
     if (conn->state == IOH__CONN_OPEN) {
         conn->waiting = true; /* lets the turn feed it: the answer is there, FINISH is next */
@@ -499,24 +433,6 @@ static void http1_stop(ioh_conn *conn)
         h->req->close = true;
     else if (!h->begun && conn->in_len == 0)
         ioh__conn_close(conn, false);
-}
-
-/* The head stays readable for the host although the receive buffer is about to be used for others. */
-static void http1_keep(ioh_conn *conn)
-{
-    ioh_req *req = conn->as.http1.req;
-    if (!req || req->copy || !req->base)
-        return;
-    req->copy = ioh__mem_get(&conn->hub->loop.mem, req->head.len, &req->copy_room);
-    if (!req->copy) {
-        req->copy_room = 0;
-        req->base = NULL;
-        req->head.count = 0;
-        ioh__conn_no_memory(conn);
-        return;
-    }
-    memcpy(req->copy, req->base, req->head.len);
-    req->base = req->copy;
 }
 
 static struct ioh_str http1_path(const ioh_conn *conn)
@@ -535,7 +451,7 @@ static void http1_overloaded(ioh_conn *conn)
 {
     struct ioh__http1_fault full = {503, "the pool's queue is full", 0};
     conn->as.http1.req->called = false;
-    refuse(conn, &full);
+    ioh__http1_refuse(conn, &full);
 }
 
 ioh_req *ioh__http1_request(ioh_conn *conn, uint32_t number)
@@ -556,5 +472,5 @@ static bool http1_gone(ioh_conn *conn, struct ioh__job *job)
 }
 
 const struct ioh__proto_ops ioh__proto_http1 = {
-    http1_feed, http1_done, http1_ready,   http1_eof,        http1_timeout, http1_stop,
-    http1_keep, http1_path, http1_engaged, http1_overloaded, http1_gone};
+    http1_feed,      http1_done, http1_ready,   http1_eof,        http1_timeout, http1_stop,
+    ioh__http1_keep, http1_path, http1_engaged, http1_overloaded, http1_gone};

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "conn/req.h"
+#include "proto/http1_field.h"
 #include "proto/ws_shake.h"
 
 static struct ioh_str part(const ioh_req *req, size_t offset, size_t len)
@@ -79,6 +80,70 @@ int64_t ioh_req_content_length(const ioh_req *req)
         return -1;
     return req->head.has_length ? (int64_t)req->head.content_length : 0;
 }
+
+int ioh_req_expects_continue(const ioh_req *req)
+{
+    return req->continue_pending;
+}
+
+/* ---- what comes behind the head */
+
+int ioh_req_gather(ioh_req *req, size_t max)
+{
+    if (!req->fresh)
+        return IOH_ESTATE;
+    req->gathers = true;
+    req->gather_max = max;
+    return 0;
+}
+
+struct ioh_str ioh_req_body(const ioh_req *req)
+{
+    if (!req->gathers || !req->body_whole)
+        return (struct ioh_str){NULL, 0};
+    return (struct ioh_str){req->gathered.len ? req->gathered.data : "", req->gathered.len};
+}
+
+/* The trailers' lines, once they are whole. */
+static const char *trailer_lines(const ioh_req *req, const char **end)
+{
+    size_t len = req->body_whole ? req->trailers.len : 0;
+    const char *lines = len ? req->trailers.data : "";
+    *end = lines + len;
+    return lines;
+}
+
+struct ioh_str ioh_req_trailer(const ioh_req *req, const char *name)
+{
+    struct ioh_str found, value;
+    const char *end, *at = trailer_lines(req, &end);
+    while (ioh__http1_trailer_next(&at, end, &found, &value))
+        if (found.len == strlen(name) && ioh__equal_any_case(found.ptr, name, found.len))
+            return value;
+    return (struct ioh_str){NULL, 0};
+}
+
+size_t ioh_req_trailer_count(const ioh_req *req)
+{
+    struct ioh_str name, value;
+    const char *end, *at = trailer_lines(req, &end);
+    size_t count = 0;
+    while (ioh__http1_trailer_next(&at, end, &name, &value))
+        count++;
+    return count;
+}
+
+int ioh_req_trailer_at(const ioh_req *req, size_t index, struct ioh_str *name,
+                       struct ioh_str *value)
+{
+    const char *end, *at = trailer_lines(req, &end);
+    while (ioh__http1_trailer_next(&at, end, name, value))
+        if (index-- == 0)
+            return 0;
+    return IOH_EINVAL;
+}
+
+/* ---- the host's own */
 
 void *ioh_req_user(const ioh_req *req)
 {

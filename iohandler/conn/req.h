@@ -16,6 +16,12 @@
 
 enum ioh__answer { IOH__ANSWER_NONE, IOH__ANSWER_STREAMING, IOH__ANSWER_DONE };
 
+/* Bytes that grow, of the loop's memory; room 0: they are not our own, but still lie where they were read. */
+struct ioh__block {
+    char *data;
+    size_t len, room;
+};
+
 struct ioh_req {
     ioh_conn *conn;
     uint32_t number;
@@ -32,13 +38,18 @@ struct ioh_req {
     enum ioh__answer said; /* as far as the host has answered */
     int64_t said_left;     /* of the length it announced; -1: none */
     bool deferred;
+    bool fresh;        /* on_request runs, or is about to */
+    bool gathers;      /* ioh_req_gather(), */
+    size_t gather_max; /* up to this */
 
     /* the loop's side: reading, */
     struct ioh__http1_body body;
-    uint64_t drained;      /* bytes of body that came after the answer */
-    bool body_whole;       /* the request has been read to its end */
-    bool continue_pending; /* the client waits for a 100 (RFC 9110 10.1.1) */
-    bool called;           /* on_request has run: on_complete is due */
+    struct ioh__block gathered;
+    struct ioh__block trailers; /* the lines of those that may be told */
+    uint64_t drained;           /* bytes of body that came after the answer */
+    bool body_whole;            /* the request has been read to its end */
+    bool continue_pending;      /* the client waits for a 100 (RFC 9110 10.1.1) */
+    bool called;                /* on_request has run: on_complete is due */
     /* and answering */
     enum ioh__answer answer;
     int status;

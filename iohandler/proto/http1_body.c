@@ -17,6 +17,8 @@
  */
 #include "proto/http1_body.h"
 
+#include <string.h>
+
 #include "proto/http1_field.h"
 
 #define SIZE_DIGITS_MAX 16u
@@ -209,6 +211,11 @@ static const char *take_framing(struct ioh__http1_body *body, char c, uint64_t m
     }
 }
 
+static bool in_trailer_field(const struct ioh__http1_body *body)
+{
+    return body->state == NAME || body->state == VALUE || body->state == VALUE_LF;
+}
+
 void ioh__http1_body_init(struct ioh__http1_body *body, const struct ioh__http1_head *head)
 {
     *body = (struct ioh__http1_body){.chunked = head->chunked};
@@ -225,7 +232,7 @@ enum ioh__http1_body_result ioh__http1_body_next(struct ioh__http1_body *body, c
                                                  struct ioh_str *piece,
                                                  struct ioh__http1_fault *fault)
 {
-    size_t at = 0;
+    size_t at = 0, field = 0; /* where the bytes of a trailer field begin */
     *used = 0;
     if (body->state == BROKEN)
         return refuse(body, fault, 0, 400, "a body that was refused");
@@ -234,9 +241,11 @@ enum ioh__http1_body_result ioh__http1_body_next(struct ioh__http1_body *body, c
         return refuse(body, fault, 0, 413, "the body is larger than the limit");
 
     while (body->state != DONE) {
+        bool was_in_field = in_trailer_field(body);
         if (at == len) {
             *used = at;
-            return IOH__BODY_MORE;
+            *piece = (struct ioh_str){data + field, at - field};
+            return was_in_field && at > field ? IOH__BODY_TRAILER : IOH__BODY_MORE;
         }
         if (body->state == DATA || body->state == LENGTH) {
             size_t take = body->left < len - at ? (size_t)body->left : len - at;
@@ -255,7 +264,80 @@ enum ioh__http1_body_result ioh__http1_body_next(struct ioh__http1_body *body, c
             return refuse(body, fault, at, status, reason);
         }
         at++;
+        if (was_in_field && !in_trailer_field(body)) {
+            *piece = (struct ioh_str){data + field, at - field};
+            *used = at;
+            return IOH__BODY_TRAILER;
+        }
+        if (!was_in_field)
+            field = at - 1;
     }
     *used = at;
     return IOH__BODY_END;
+}
+
+/* ---- trailer fields that were kept */
+
+bool ioh__http1_trailer_next(const char **p, const char *end, struct ioh_str *name,
+                             struct ioh_str *value)
+{
+    const char *line = *p, *to = line;
+    while (to < end && *to != '\r') /* it stands nowhere else: take_trailer() */
+        to++;
+    const char *colon = memchr(line, ':', (size_t)(to - line));
+    if (to == end || !colon)
+        return false;
+    *p = to + 2;
+    *name = (struct ioh_str){line, (size_t)(colon - line)};
+    for (colon++; colon < to && (*colon == ' ' || *colon == '\t');)
+        colon++;
+    while (to > colon && (to[-1] == ' ' || to[-1] == '\t'))
+        to--;
+    *value = (struct ioh_str){colon, (size_t)(to - colon)};
+    return true;
+}
+
+bool ioh__http1_trailer_allowed(const char *name, size_t len)
+{
+    static const char *const never[] = {
+        "age",
+        "authorization",
+        "cache-control",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-range",
+        "content-type",
+        "cookie",
+        "date",
+        "expect",
+        "expires",
+        "forwarded",
+        "host",
+        "if-match",
+        "if-modified-since",
+        "if-none-match",
+        "if-range",
+        "if-unmodified-since",
+        "keep-alive",
+        "location",
+        "max-forwards",
+        "pragma",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "range",
+        "retry-after",
+        "set-cookie",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "vary",
+        "www-authenticate",
+    };
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+        if (ioh__equal_nocase(name, len, never[i], strlen(never[i])))
+            return false;
+    }
+    return true;
 }

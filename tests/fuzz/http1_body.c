@@ -28,6 +28,8 @@ struct decoding {
     size_t used;
     char *out; /* as long as the input: content is never longer */
     size_t out_len;
+    char trailers[IOH__TRAILER_MAX];
+    size_t trailers_len;
 };
 
 static void begin(struct decoding *d, const struct ioh__http1_head *head, size_t room)
@@ -57,6 +59,11 @@ static void feed(struct decoding *d, const char *bytes, size_t end, uint64_t max
             memcpy(d->out + d->out_len, piece.ptr, piece.len);
             d->out_len += piece.len;
             CHECK(d->out_len <= max_body && d->out_len == d->body.total);
+        } else if (d->result == IOH__BODY_TRAILER) {
+            CHECK(piece.len > 0 && piece.len <= used && piece.ptr + piece.len == copy + at + used);
+            CHECK(piece.len <= sizeof d->trailers - d->trailers_len);
+            memcpy(d->trailers + d->trailers_len, piece.ptr, piece.len);
+            d->trailers_len += piece.len;
         } else if (d->result == IOH__BODY_MORE) {
             CHECK(used == len - at);
         } else if (d->result == IOH__BODY_FAULT) {
@@ -65,7 +72,7 @@ static void feed(struct decoding *d, const char *bytes, size_t end, uint64_t max
         }
         at += used;
         d->used += used;
-    } while (d->result == IOH__BODY_PIECE);
+    } while (d->result == IOH__BODY_PIECE || d->result == IOH__BODY_TRAILER);
     free(copy);
 }
 
@@ -73,8 +80,23 @@ static void check_same(const struct decoding *a, const struct decoding *b)
 {
     CHECK(a->result == b->result && a->used == b->used);
     CHECK(a->out_len == b->out_len && memcmp(a->out, b->out, a->out_len) == 0);
+    if (a->result == IOH__BODY_END)
+        CHECK(a->trailers_len == b->trailers_len &&
+              memcmp(a->trailers, b->trailers, a->trailers_len) == 0);
     if (a->result == IOH__BODY_FAULT)
         CHECK(a->fault.status == b->fault.status && strcmp(a->fault.reason, b->fault.reason) == 0);
+}
+
+/* What is kept of trailers can be read to its end. */
+static void check_trailers(const struct decoding *d)
+{
+    struct ioh_str name, value;
+    const char *at = d->trailers, *end = at + d->trailers_len;
+    while (ioh__http1_trailer_next(&at, end, &name, &value)) {
+        CHECK(name.len > 0 && at <= end);
+        ioh__http1_trailer_allowed(name.ptr, name.len);
+    }
+    CHECK(at == end);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -101,6 +123,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
             break;
     }
     check_same(&whole, &part);
+    if (whole.result == IOH__BODY_END)
+        check_trailers(&whole);
 
     if (whole.result == IOH__BODY_END && !head.chunked)
         CHECK(whole.out_len == (head.has_length ? head.content_length : 0));

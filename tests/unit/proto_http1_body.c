@@ -23,6 +23,8 @@ struct decoding {
     size_t used;                        /* bytes taken */
     size_t len;                         /* of out */
     char out[ROOM];
+    size_t trailers_len;
+    char trailers[IOH__TRAILER_MAX];
 };
 
 static void begin(struct decoding *d, bool chunked, uint64_t length)
@@ -52,6 +54,12 @@ static void feed(struct decoding *d, const char *bytes, size_t end, uint64_t max
             assert_ptr_equal(piece.ptr + piece.len, copy + at + used);
             memcpy(d->out + d->len, piece.ptr, piece.len);
             d->len += piece.len;
+        } else if (d->result == IOH__BODY_TRAILER) {
+            assert_true(piece.len > 0 && piece.len <= used);
+            assert_ptr_equal(piece.ptr + piece.len, copy + at + used);
+            assert_true(piece.len <= sizeof d->trailers - d->trailers_len);
+            memcpy(d->trailers + d->trailers_len, piece.ptr, piece.len);
+            d->trailers_len += piece.len;
         } else if (d->result == IOH__BODY_MORE) {
             assert_int_equal(used, len - at);
         } else if (d->result == IOH__BODY_FAULT) {
@@ -60,7 +68,7 @@ static void feed(struct decoding *d, const char *bytes, size_t end, uint64_t max
         }
         at += used;
         d->used += used;
-    } while (d->result == IOH__BODY_PIECE);
+    } while (d->result == IOH__BODY_PIECE || d->result == IOH__BODY_TRAILER);
     free(copy);
 }
 
@@ -70,6 +78,10 @@ static void assert_same(const struct decoding *a, const struct decoding *b)
     assert_int_equal(a->used, b->used);
     assert_int_equal(a->len, b->len);
     assert_memory_equal(a->out, b->out, a->len);
+    if (a->result == IOH__BODY_END) {
+        assert_int_equal(a->trailers_len, b->trailers_len);
+        assert_memory_equal(a->trailers, b->trailers, a->trailers_len);
+    }
     if (a->result == IOH__BODY_FAULT) {
         assert_int_equal(a->fault.status, b->fault.status);
         assert_int_equal(a->fault.offset, b->fault.offset);
@@ -152,7 +164,7 @@ static void refused(const char *before, size_t before_len, const char *rest, siz
     X(extensions_are_dropped, "5;a\r\nhello\r\n5;b=c;d=\"e\"\r\nworld\r\n0;f\r\n\r\n", "helloworld") \
     X(a_quoted_extension_may_have_escapes, "1;a=\"b \\\"c\\\\;\t\xff\";d\r\nx\r\n" END, "x")       \
     X(a_quoted_extension_may_be_empty, "1;a=\"\"\r\nx\r\n" END, "x")                               \
-    X(trailers_are_dropped, "1\r\nx\r\n0\r\nVary: *\r\nX:\r\nY: \t a b\xff \r\n\r\n", "x")         \
+    X(trailers_are_not_content, "1\r\nx\r\n0\r\nVary: *\r\nX:\r\nY: \t a b\xff \r\n\r\n", "x")         \
     X(trailers_that_frame_mean_nothing,                                                            \
       "1\r\nx\r\n0\r\nContent-Length: 50\r\nTransfer-Encoding: chunked\r\nHost: b\r\n\r\n", "x")
 
@@ -426,6 +438,43 @@ static void a_refused_body_stays_refused(void **state)
 #define DECODED_ENTRY(name, bytes, content) cmocka_unit_test(name),
 #define REFUSED_ENTRY(name, before, rest, reason) cmocka_unit_test(name),
 
+static void trailer_lines_are_handed_over_as_they_stand(void **state)
+{
+    static const char bytes[] = "2\r\nab\r\n0\r\nA: \t b c \t\r\nB:\r\n\r\nGET";
+    static struct decoding d;
+    (void)state;
+    decode_all_ways(&d, bytes, sizeof bytes - 1, true, 0, ANY_SIZE);
+    assert_int_equal(d.result, IOH__BODY_END);
+    assert_int_equal(d.used, sizeof bytes - 4);
+    assert_int_equal(d.trailers_len, strlen("A: \t b c \t\r\nB:\r\n"));
+    assert_memory_equal(d.trailers, "A: \t b c \t\r\nB:\r\n", d.trailers_len);
+
+    struct ioh_str name, value;
+    const char *at = d.trailers, *end = at + d.trailers_len;
+    assert_true(ioh__http1_trailer_next(&at, end, &name, &value));
+    assert_int_equal(name.len, 1);
+    assert_int_equal(value.len, 3);
+    assert_memory_equal(value.ptr, "b c", 3);
+    assert_true(ioh__http1_trailer_next(&at, end, &name, &value));
+    assert_memory_equal(name.ptr, "B", 1);
+    assert_int_equal(value.len, 0);
+    assert_false(ioh__http1_trailer_next(&at, end, &name, &value));
+}
+
+static void what_may_be_a_trailer(void **state)
+{
+    static const char *const yes[] = {"X-Sum", "Content-Digest", "Server-Timing", "Grpc-Status",
+                                      "T"};
+    static const char *const no[] = {
+        "Content-Length", "TRANSFER-ENCODING", "host", "Set-Cookie",
+        "Trailer",        "Content-Type",      "Age",  "www-authenticate"};
+    (void)state;
+    for (size_t i = 0; i < sizeof yes / sizeof *yes; i++)
+        assert_true(ioh__http1_trailer_allowed(yes[i], strlen(yes[i])));
+    for (size_t i = 0; i < sizeof no / sizeof *no; i++)
+        assert_false(ioh__http1_trailer_allowed(no[i], strlen(no[i])));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +490,8 @@ int main(void)
         cmocka_unit_test(a_limit_that_is_lowered_on_the_way_holds),
         cmocka_unit_test(the_line_of_a_chunk_may_be_as_long_as_its_limit),
         cmocka_unit_test(each_chunk_has_a_line_of_its_own),
+        cmocka_unit_test(trailer_lines_are_handed_over_as_they_stand),
+        cmocka_unit_test(what_may_be_a_trailer),
         cmocka_unit_test(trailers_may_be_as_large_as_their_limit),
         cmocka_unit_test(no_bytes_are_no_fault),
         cmocka_unit_test(a_refused_body_stays_refused),

@@ -1,18 +1,19 @@
 /* The demo host: every part of the public face in one program, which all black-box tests drive.
  * Here: the WebSocket side, start and stop. The other parts are demo_http.h (the paths),
- * demo_live.h (chat and statistics) and demo_options.h (the command line).
+ * demo_topics.h (who hears whom), demo_live.h (statistics) and demo_options.h (the command line).
  *
  * Threads: callbacks run on the server's threads; the main thread starts the server, then waits for
  * a signal and wakes twice a second to post the statistics to those who watch.
  *
- *     on_ws_upgrade: which kind -- on_ws_open: join a group -- messages -- on_ws_close: leave
+ *     on_ws_upgrade: which kind -- on_ws_open: subscribe -- messages -- on_close: free what it is
  *
- * An /echo WebSocket joins nothing and shares a static `struct work`: it costs no memory here.
+ * An /echo WebSocket subscribes to nothing and shares a static `struct work`: it costs no memory here.
  */
 #include "demo.h"
 #include "demo_http.h"
 #include "demo_live.h"
 #include "demo_options.h"
+#include "demo_topics.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -21,8 +22,9 @@
 
 /* What the connection is to become once its WebSocket is open. Never changed. */
 static struct work echo_work = {.kind = ECHO};
-static struct work chat_work = {.kind = CHAT};
-static struct work live_work = {.kind = LIVE};
+static struct work chat_work = {.kind = TOPIC, .u.topic = {.name = "chat"}};
+static struct work live_work = {
+    .kind = TOPIC, .u.topic = {.name = "live", .full = IOH_TOPIC_LATEST, .mute = true}};
 
 /* ---- WebSocket */
 
@@ -30,15 +32,19 @@ static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state
 {
     struct ioh_str path = ioh_req_path(req);
     struct work *work;
-    (void)state;
+    int status = 404;
     if (str_is(path, "/echo", 5))
         work = &echo_work;
     else if (str_is(path, "/chat", 5))
         work = &chat_work;
     else if (str_is(path, "/live", 5))
         work = &live_work;
+    else if (path.len > 7 && memcmp(path.ptr, "/topic/", 7) == 0)
+        work = topic_work(state, req, (struct ioh_str){path.ptr + 7, path.len - 7}, &status);
     else
-        return 404;
+        work = NULL;
+    if (work == NULL)
+        return status;
     if (work == &echo_work && ioh_ws_offers(req, "echo"))
         accept->protocol = "echo";
     ioh_conn_set_user(ioh_req_conn(req), work);
@@ -47,43 +53,27 @@ static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state
 
 static void on_ws_open(ioh_conn *conn, void *state)
 {
-    struct demo *demo = state;
-    struct work *wanted = ioh_conn_user(conn);
-    if (wanted->kind == ECHO)
-        return;
-    struct work *member = calloc(1, sizeof *member);
-    if (member == NULL) {
-        check(demo, "no memory", ioh_ws_close(conn, 1011, "no memory", 9));
-        return;
-    }
-    member->kind = wanted->kind;
-    member->u.member.id = ioh_conn_get_id(conn);
-    ioh_conn_set_user(conn, member);
-    group_add(member->kind == CHAT ? &demo->chat : &demo->live, member);
+    struct work *work = ioh_conn_user(conn);
+    if (work->kind == TOPIC)
+        topic_open(state, conn, work);
 }
 
 static void on_ws_message(ioh_conn *conn, int op, void *data, size_t len, void *state)
 {
-    struct demo *demo = state;
     const struct work *work = ioh_conn_user(conn);
     if (work->kind == ECHO)
-        check(demo, "echo", ioh_ws_send(conn, op, data, len));
-    else if (work->kind == CHAT)
-        group_post(demo, &demo->chat, op, data, len);
+        check(state, "echo", ioh_ws_send(conn, op, data, len));
+    else
+        topic_message(state, conn, work, op, data, len);
 }
 
-static void on_ws_close(ioh_conn *conn, int code, const char *reason, size_t len, void *state)
+/* Once for every connection, also for one that left before its WebSocket was open. */
+static void on_close(ioh_conn *conn, void *state)
 {
-    struct demo *demo = state;
-    struct work *member = ioh_conn_user(conn);
-    (void)code;
-    (void)reason;
-    (void)len;
-    if (member == &echo_work || member == &chat_work || member == &live_work)
-        return;
-    group_remove(member->kind == CHAT ? &demo->chat : &demo->live, member);
-    ioh_conn_set_user(conn, NULL);
-    free(member);
+    struct work *work = ioh_conn_user(conn);
+    (void)state;
+    if (work && work->kind == TOPIC && work != &chat_work && work != &live_work)
+        free(work);
 }
 
 /* ---- start and stop */
@@ -169,7 +159,7 @@ static int start(struct demo *demo, struct settings *set)
     handler.on_ws_upgrade = on_ws_upgrade;
     handler.on_ws_open = on_ws_open;
     handler.on_ws_message = on_ws_message;
-    handler.on_ws_close = on_ws_close;
+    handler.on_close = on_close;
     /* Room for one whole echo behind a queue at its mark. */
     uint64_t longest = set->options.ws_max_message;
     set->options.send_max = (longest > GATHER_MAX ? longest : GATHER_MAX) + (4 << 20);
@@ -213,9 +203,7 @@ static int start(struct demo *demo, struct settings *set)
 int main(int argc, char **argv)
 {
     struct settings set = parse_command_line(argc, argv);
-    struct demo demo = {.verbose = set.verbose,
-                        .chat.lock = PTHREAD_MUTEX_INITIALIZER,
-                        .live.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct demo demo = {.verbose = set.verbose};
     sigset_t quit; /* blocked before the threads start, so that only sigtimedwait() gets them */
     sigemptyset(&quit);
     sigaddset(&quit, SIGINT);

@@ -30,15 +30,17 @@
 #define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
 #define ROUTES 12
 
-enum kind { ECHO, CHAT, LIVE, GATHER, REFUSE, UPLOAD, STREAM, FORM };
+enum kind { ECHO, TOPIC, GATHER, REFUSE, UPLOAD, STREAM, FORM };
 
 struct work {
     enum kind kind;
     union {
-        struct { /* CHAT, LIVE: a member of a group */
-            struct work *next;
-            ioh_conn_id id;
-        } member;
+        struct { /* TOPIC */
+            char name[IOH_TOPIC_MAX + 1];
+            int32_t full; /* IOH_TOPIC_... */
+            bool others;  /* what it says does not come back to it */
+            bool mute;    /* nobody hears what it says */
+        } topic;
         struct { /* UPLOAD */
             EVP_MD_CTX *md;
             uint64_t bytes;
@@ -51,19 +53,11 @@ struct work {
     } u;
 };
 
-/* The WebSockets that get the same messages. The lock is held while a message is posted to all, so
- * that all get them in the same order. */
-struct group {
-    pthread_mutex_t lock;
-    struct work *members;
-};
-
 struct demo {
     ioh_server *server;
     ioh_pool *slow; /* where /slow and /burn run; NULL: as everything else */
     bool verbose;
     uint64_t started_ms;
-    struct group chat, live;
     _Atomic uint64_t requests_per_s, messages_per_s; /* written by the main thread */
     ioh_buf *pattern;
     ioh_response *ping, *page, *done, *bad, *missing, *too_big, *broken, *not_implemented;

@@ -1,56 +1,11 @@
-/* Who chats and who watches, and the statistics that the watchers get.
- *
- * Owns: the lists of members. The server's threads add and remove; any thread posts.
- */
+/* The statistics, as /stats tells them and as those on /live get them. */
 #ifndef DEMO_LIVE_H
 #define DEMO_LIVE_H
 
 #include "demo.h"
+#include "demo_topics.h"
 
 #include <unistd.h>
-
-/* ---- groups: chat and live */
-
-static void group_add(struct group *group, struct work *member)
-{
-    pthread_mutex_lock(&group->lock);
-    member->u.member.next = group->members;
-    group->members = member;
-    pthread_mutex_unlock(&group->lock);
-}
-
-static void group_remove(struct group *group, struct work *member)
-{
-    pthread_mutex_lock(&group->lock);
-    struct work **at = &group->members;
-    while (*at != member)
-        at = &(*at)->u.member.next;
-    *at = member->u.member.next;
-    pthread_mutex_unlock(&group->lock);
-}
-
-static bool group_is_empty(struct group *group)
-{
-    pthread_mutex_lock(&group->lock);
-    bool empty = group->members == NULL;
-    pthread_mutex_unlock(&group->lock);
-    return empty;
-}
-
-/* One frame, made once, whose bytes all members share. [any thread] */
-static void group_post(struct demo *demo, struct group *group, int op, const void *data, size_t len)
-{
-    ioh_buf *frame = ioh_ws_frame(op, data, len);
-    if (frame == NULL) {
-        check(demo, "frame", IOH_ENOMEM);
-        return;
-    }
-    pthread_mutex_lock(&group->lock);
-    for (const struct work *member = group->members; member; member = member->u.member.next)
-        check(demo, "post", ioh_ws_post(demo->server, member->u.member.id, ioh_buf_ref(frame)));
-    pthread_mutex_unlock(&group->lock);
-    ioh_buf_unref(frame);
-}
 
 /* ---- statistics */
 
@@ -83,6 +38,12 @@ static const struct {
                 {COUNTER(pool_full)},
                 {COUNTER(auto_late)},
                 {COUNTER(auto_stalled)},
+                {COUNTER(topic_subscriptions)},
+                {COUNTER(topic_published)},
+                {COUNTER(topic_delivered)},
+                {COUNTER(topic_skipped)},
+                {COUNTER(topic_coalesced)},
+                {COUNTER(topic_closed)},
                 {COUNTER(nr_throttled)},
                 {COUNTER(throttled_us)},
                 {COUNTER(hit_max_connections)},
@@ -172,7 +133,7 @@ static void tick(struct demo *demo)
     last_requests = stats.requests;
     last_messages = messages;
 
-    if (group_is_empty(&demo->live))
+    if (!has_subscribers(demo, "live"))
         return;
     size_t len;
     char *json = stats_json(demo, &len);
@@ -180,8 +141,7 @@ static void tick(struct demo *demo)
         check(demo, "sample", IOH_ENOMEM);
         return;
     }
-    group_post(demo, &demo->live, IOH_WS_TEXT, json, len);
-    free(json);
+    publish(demo, "live", IOH_WS_TEXT, ioh_buf_wrap(json, len, release_bytes, NULL), 0);
 }
 
 #endif

@@ -47,6 +47,8 @@ static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state
         return status;
     if (work == &echo_work && ioh_ws_offers(req, "echo"))
         accept->protocol = "echo";
+    if (work != &echo_work && !ioh_ws_same_origin(req))
+        return 403; /* no page of another site speaks here in a visitor's name */
     ioh_conn_set_user(ioh_req_conn(req), work);
     return 0;
 }

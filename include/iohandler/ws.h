@@ -21,6 +21,18 @@ extern "C" {
  * [in a callback] */
 IOH_API int ioh_ws_offers(const ioh_req *req, const char *protocol);
 
+/* 1 if the request has no Origin field (then it is no browser's page that asks), or one of http or https whose
+ * host and port are those of the Host field; else 0, also for "null". A host whose WebSockets rely on cookies
+ * or on being inside a network refuses what is not: if (!ioh_ws_same_origin(req)) return 403; (RFC 6455 10.2)
+ * [in a callback] */
+IOH_API int ioh_ws_same_origin(const ioh_req *req);
+
+/* Adds a field to the 101 that on_ws_upgrade's 0 will be answered with; both strings are copied. When the
+ * upgrade is refused the field is dropped. IOH_EHEADER (a bad name or value, or a field of the library's own:
+ * Connection, Upgrade, Date, Content-Length, Transfer-Encoding, Keep-Alive, Sec-WebSocket-...), IOH_EINVAL (NULL),
+ * IOH_ESTATE (not in on_ws_upgrade), IOH_ENOMEM. [in on_ws_upgrade] */
+IOH_API int ioh_ws_add_header(ioh_req *req, const char *name, const char *value);
+
 /* Sends one message in one frame; the bytes are copied. All messages that a connection gets in one
  * turn of its thread leave in one write. [in a callback] */
 IOH_API int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len);

@@ -12,6 +12,7 @@
  */
 #include <iohandler/error.h>
 #include <iohandler/stats.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "conn/crew.h"
@@ -30,6 +31,7 @@ static void free_req(ioh_conn *conn)
     if (!req)
         return;
     ioh__http1_drop_input(&hub->loop.mem, req);
+    free(req->ws_fields);
     conn->as.http1.req = NULL;
     if (!hub->spare_req)
         hub->spare_req = req;
@@ -127,7 +129,9 @@ static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
     if (ok && name)
         ok = ioh__outq_copy(&conn->out, mem, protocol, sizeof protocol - 1, false) &&
              ioh__outq_copy(&conn->out, mem, name, strlen(name), false);
-    if (!ok || !ioh__outq_copy(&conn->out, mem, "\r\n\r\n", 4, false)) {
+    ok = ok && ioh__outq_copy(&conn->out, mem, "\r\n", 2, false) &&
+         ioh__outq_copy(&conn->out, mem, req->ws_fields, req->ws_fields_len, false);
+    if (!ok || !ioh__outq_copy(&conn->out, mem, "\r\n", 2, false)) {
         ioh__conn_no_memory(conn);
         return;
     }
@@ -142,6 +146,7 @@ static void upgrade_decided(ioh_conn *conn, const struct ioh__job *job)
     const char *protocol = job->accept.protocol;
     int status = job->result;
     h->step = IOH__HTTP1_FINISH;
+    req->upgrading = false;
     if (req->answer == IOH__ANSWER_STREAMING) {
         ioh__conn_die(conn, IOH__END_LOCAL, true);
         return;
@@ -172,6 +177,7 @@ static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
         return IOH__FEED_MORE;
     }
     conn->as.http1.step = IOH__HTTP1_UPGRADE;
+    req->upgrading = true;
     *job = (struct ioh__job){.kind = IOH__JOB_WS_UPGRADE, .conn = conn, .req = req};
     job->accept.size = sizeof job->accept;
     if (handler_of(conn)->on_ws_upgrade)

@@ -1,10 +1,12 @@
 /* Reading a request (include/iohandler/req.h). Strings point into the request's head. */
 #include <iohandler/error.h>
 #include <iohandler/ws.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "conn/req.h"
 #include "proto/http1_field.h"
+#include "proto/ws_origin.h"
 #include "proto/ws_shake.h"
 
 static struct ioh_str part(const ioh_req *req, size_t offset, size_t len)
@@ -72,6 +74,32 @@ int ioh_req_header_at(const ioh_req *req, size_t index, struct ioh_str *name, st
 int ioh_ws_offers(const ioh_req *req, const char *protocol)
 {
     return ioh__ws_protocol_offered(req->base, &req->head, protocol);
+}
+
+int ioh_ws_same_origin(const ioh_req *req)
+{
+    return ioh__ws_same_origin(req->base, &req->head);
+}
+
+int ioh_ws_add_header(ioh_req *req, const char *name, const char *value)
+{
+    static const char ours[] = "sec-websocket-";
+    const struct ioh_header field = {name, value};
+    size_t len;
+    if (!req->upgrading)
+        return IOH_ESTATE;
+    int rc = ioh__http1_check_fields(&field, 1, &len);
+    if (rc)
+        return rc;
+    if (strlen(name) >= sizeof ours - 1 && ioh__equal_any_case(name, ours, sizeof ours - 1))
+        return IOH_EHEADER;
+    char *fields = realloc(req->ws_fields, req->ws_fields_len + len);
+    if (!fields)
+        return IOH_ENOMEM;
+    req->ws_fields = fields;
+    ioh__http1_write_fields(fields + req->ws_fields_len, &field, 1);
+    req->ws_fields_len += len;
+    return 0;
 }
 
 int64_t ioh_req_content_length(const ioh_req *req)

@@ -41,6 +41,9 @@ struct ioh_req {
     bool fresh;        /* on_request runs, or is about to */
     bool gathers;      /* ioh_req_gather(), */
     size_t gather_max; /* up to this */
+    bool upgrading;    /* on_ws_upgrade has not answered yet */
+    char *ws_fields;   /* malloc's: "Name: value\r\n" for the 101; NULL: none */
+    size_t ws_fields_len;
 
     /* the loop's side: reading, */
     struct ioh__http1_body body;

@@ -10,6 +10,7 @@ import re
 KEY = "dGhlIHNhbXBsZSBub25jZQ=="        # RFC 6455 1.3
 ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 CUT_EVERY_MAX = 600                     # longer cases are cut at a sample of places only
+PING = b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n"
 END_STATES = ("open", "closed", "dropped", "ended")
 
 
@@ -57,6 +58,37 @@ class Case:
 
     def byte_by_byte(self):
         return self.cut != "no" and 1 < self.cuttable() <= CUT_EVERY_MAX
+
+    def behind_others(self):
+        """The case with two requests before it in the same write, or None where that says nothing."""
+        if not self.steps or self.steps[0][0] != "write" or self.measures_time():
+            return None
+        deep = self.like()
+        pong = ("expect", (200,), False, [("body", b"pong")])
+        _, data, whole = self.steps[0]
+        deep.steps = [("write", 2 * PING + data, whole), pong, pong] + self.steps[1:]
+        return deep
+
+    def three_deep(self):
+        """The case three times, everything sent in one write and all answers behind it, or None: the
+        connection has to go on, and no step may wait for another."""
+        words = {step[0] for step in self.steps}
+        if self.end != "open" or self.measures_time() or not words <= {"write", "then", "expect"} or \
+                any(min(s[1]) < 200 for s in self.steps if s[0] == "expect") or "write" not in words:
+            return None
+        deep = self.like()
+        data = b"".join(s[1] for s in self.steps if s[0] == "write")
+        deep.steps = [("write", 3 * data, False)] + 3 * [s for s in self.steps if s[0] == "expect"]
+        return deep
+
+    def measures_time(self):
+        return self.instance == "impatient" or \
+            any(s[0] in ("mark", "elapsed", "dribble", "quiet") for s in self.steps)
+
+    def like(self):
+        other = Case(self.name, self.place)
+        other.end, other.instance, other.limit = self.end, self.instance, self.limit
+        return other
 
 
 def unescape(text):

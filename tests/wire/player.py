@@ -12,6 +12,7 @@ from stream import Wrong, shown
 
 GAP = 0.001         # s between two pieces: long enough for a server to wake, mostly
 WHOLE, BYTEWISE = 0, -1
+BEHIND, THREE_DEEP = -2, -3     # the case as casefile.py puts it, whole
 OPCODES = {"expect-text": 1, "expect-binary": 2, "expect-ping": 9, "expect-pong": 10}
 PROOF = b"still open"
 
@@ -112,7 +113,7 @@ class Player:
             await self.conn.send(casefile.frame(0x89, PROOF), self.until)
             await self.expect_message("expect-pong", PROOF)
         else:
-            await self.conn.send(b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n", self.until)
+            await self.conn.send(casefile.PING, self.until)
             answer = await stream.read_answer(self.conn, self.until)
             if answer.status != 200 or answer.body != b"pong":
                 raise Wrong("/ping on the open connection gave %d %s"
@@ -191,7 +192,7 @@ def check(answer, word, value):
         raise Wrong("body without %s wanted, came %s" % (shown(value), shown(answer.body)))
 
 
-async def play(case, address, cut, slowness=1):
+async def play(case, cut, address, slowness=1):
     """None when all is right, else what was not."""
     try:
         conn = stream.Connection(address)

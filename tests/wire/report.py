@@ -95,8 +95,8 @@ def options(about):
     parser.add_argument("--config", action="append", metavar="TEXT",
                         help="only configurations whose name has TEXT (repeatable): %s"
                         % ", ".join(c.label for c in CONFIGURATIONS))
-    parser.add_argument("--all-cuts", action="store_true",
-                        help="cut cases at every byte under every configuration")
+    parser.add_argument("--some-cuts", action="store_true",
+                        help="cut cases at a dozen bytes only, but under the first configuration")
     parser.add_argument("--demo-args", default="", metavar="'ARG ...'",
                         help="more options for the demo")
     parser.add_argument("--jobs", type=int, default=(os.cpu_count() or 1) + 1,

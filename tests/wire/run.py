@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """The wire tests: every *.case file of this folder and behaviour.py, against the demo.
 
-    run.py [--build build/release] [--only TEXT] [--config TEXT] [--all-cuts] [--demo-args '...']
+    run.py [--build build/release] [--only TEXT] [--config TEXT] [--some-cuts] [--demo-args '...']
            [--jobs N]
 
 A line for each test, then "N passed, N failed"; exit code 0 only if none failed. README.md
 describes the case files. Each case is played whole on TCP and on the unix socket, then cut in two
-at every byte (at a dozen of them in all configurations but the first) and byte by byte.
+at every byte, byte by byte, behind two other requests, and three deep.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ import report               # noqa: E402
 from demo import Demo, DemoError, slowness  # noqa: E402
 
 AT_ONCE = 32                # connections of one process that plays cases
-SOME_CUTS = 12              # in the configurations that do not cut at every byte
+SOME_CUTS = 12              # of a case with --some-cuts, in all configurations but the first
 PART = 6000                 # plays of one process, about
 GIVE_UP = 3                 # failed plays of one case
 # What the cases of a file with "instance NAME" run against.
@@ -51,11 +51,25 @@ def variants(case, turn):
     plays += [(cut % 2, cut) for cut in cuts]
     if case.byte_by_byte():
         plays += [(0, player.BYTEWISE), (1, player.BYTEWISE)]
+    if case.behind_others():
+        plays.append((0, player.BEHIND))
+    if case.three_deep():
+        plays.append((1, player.THREE_DEEP))
     return plays
 
 
+def shaped(case, cut):
+    """The case and the cut to play for a variant."""
+    if cut == player.BEHIND:
+        return case.behind_others(), player.WHOLE
+    if cut == player.THREE_DEEP:
+        return case.three_deep(), player.WHOLE
+    return case, cut
+
+
 def cut_name(cut):
-    return {player.WHOLE: "whole", player.BYTEWISE: "byte by byte"}.get(cut, "cut at %d" % cut)
+    return {player.WHOLE: "whole", player.BYTEWISE: "byte by byte", player.BEHIND: "behind two others",
+            player.THREE_DEEP: "three deep"}.get(cut, "cut at %d" % cut)
 
 
 async def play_all(cases, demos, turn, factor):
@@ -70,7 +84,7 @@ async def play_all(cases, demos, turn, factor):
             demo = demos[case.instance]
             if len(wrongs[number]) >= GIVE_UP:
                 continue
-            wrong = await player.play(case, (demo.tcp, demo.unix)[where], cut, factor)
+            wrong = await player.play(*shaped(case, cut), (demo.tcp, demo.unix)[where], factor)
             if wrong:
                 wrongs[number].append("%s, %s: %s" % (("tcp", "unix")[where], cut_name(cut), wrong))
 
@@ -112,7 +126,7 @@ def aftermath(demo, base, factor):
     ping = casefile.Case("ping", "")
     ping.end = "open"
     for address in (demo.tcp, demo.unix):
-        wrong = asyncio.run(player.play(ping, address, player.WHOLE, factor))
+        wrong = asyncio.run(player.play(ping, player.WHOLE, address, factor))
         if wrong:
             return "/ping: " + wrong
     have = demo.descriptors_fall_to(base, 8 * factor)
@@ -130,7 +144,7 @@ def parts_of(cases, config, args):
     """The cases of a configuration as tasks: [(label, function)]; first the one in which time is
     measured."""
     number = [c.label for c in report.CONFIGURATIONS].index(config.label)
-    turn = number if number and not args.all_cuts else None
+    turn = number if number and args.some_cuts else None
     wanted = [c for c in cases if args.only in case_name(c, config)]
     timed = [c for c in wanted if c.instance == "impatient"]
     others = [c for c in wanted if c.instance != "impatient"]

@@ -1,7 +1,8 @@
-/* WebSocket masking (RFC 6455 5.3), by whole words where the compiler can. */
+/* WebSocket masking (RFC 6455 5.3), by whole words or vectors. */
 #ifndef IOH_PROTO_MASK_H
 #define IOH_PROTO_MASK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,5 +13,18 @@ void ioh__mask(uint8_t *data, size_t len, const uint8_t key[4], size_t phase);
 /* The same from src to dst, which are equal or do not overlap. */
 void ioh__mask_copy(uint8_t *dst, const uint8_t *src, size_t len, const uint8_t key[4],
                     size_t phase);
+
+/* Like ioh__mask(), and answers how many bytes at the start are ASCII; it may be up to 63 too few. So all
+ * unmasked text needs only be looked at again from there on. */
+size_t ioh__mask_text(uint8_t *data, size_t len, const uint8_t key[4], size_t phase);
+
+/* All of these do the same by words of 8 bytes where the processor has no AVX2, and for what is left. */
+#if defined(__x86_64__)
+#define IOH__MASK_VECTORS 1
+#else
+#define IOH__MASK_VECTORS 0
+#endif
+size_t ioh__mask_by_words(uint8_t *dst, const uint8_t *src, size_t len, const uint8_t key[4],
+                          size_t phase);
 
 #endif

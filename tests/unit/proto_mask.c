@@ -9,7 +9,7 @@
 
 #include "proto/mask.h"
 
-enum { LEN_MAX = 140, PLACES = 16, GUARD = 8 };
+enum { LEN_MAX = 300, PLACES = 16, GUARD = 8 };
 
 static const uint8_t key[4] = {0x37, 0xfa, 0x21, 0x3d};
 
@@ -82,6 +82,41 @@ static void the_masked_hello_of_the_rfc_is_hello(void **state)
     assert_memory_equal(data, "Hello", 5);
 }
 
+/* What a processor without vectors does. */
+static void by_words_the_same_comes_out(void **state)
+{
+    (void)state;
+    uint8_t data[LEN_MAX + GUARD];
+    for (size_t len = 0; len <= LEN_MAX; len++) {
+        fill(data, sizeof data);
+        ioh__mask_by_words(data, data, len, key, len);
+        expect_masked(data, sizeof data, 0, len, len);
+    }
+}
+
+/* One byte beyond ASCII at every place: what is said to be ASCII ends before it, and less than a block. */
+static void text_is_told_how_far_it_is_ascii(void **state)
+{
+    (void)state;
+    uint8_t data[LEN_MAX], again[LEN_MAX];
+    for (size_t len = 0; len <= LEN_MAX; len++) {
+        for (size_t at = 0; at <= len; at++) { /* at == len: none */
+            memset(data, 'a', len);
+            if (at < len)
+                data[at] = 0xc3;
+            ioh__mask(data, len, key, at);
+            memcpy(again, data, len);
+            size_t ascii = ioh__mask_text(data, len, key, at);
+            assert_true(ascii <= at && ascii + 64 > at);
+            assert_int_equal(ascii == len, at == len);
+            assert_true(ioh__mask_by_words(again, again, len, key, at) <= at);
+            assert_memory_equal(data, again, len);
+            for (size_t i = 0; i < len; i++)
+                assert_int_equal(data[i], i == at ? 0xc3 : 'a');
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -89,6 +124,8 @@ int main(void)
         cmocka_unit_test(a_masked_copy_leaves_its_source_alone),
         cmocka_unit_test(pieces_with_their_phase_make_the_whole),
         cmocka_unit_test(the_masked_hello_of_the_rfc_is_hello),
+        cmocka_unit_test(by_words_the_same_comes_out),
+        cmocka_unit_test(text_is_told_how_far_it_is_ascii),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

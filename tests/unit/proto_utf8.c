@@ -193,6 +193,104 @@ static void a_nul_byte_is_a_character(void **state)
     assert_true(ioh__utf8_valid("a\0b", 3));
 }
 
+/* ---- by vectors as by bytes */
+
+#if IOH__UTF8_VECTORS
+static void expect_equal(const uint8_t *text, size_t len)
+{
+    bool slow_broken, fast_broken;
+    size_t slow = ioh__utf8_whole_by_bytes(text, len, &slow_broken);
+    size_t fast = ioh__utf8_whole_by_avx2(text, len, &fast_broken);
+    if (slow != fast || slow_broken != fast_broken) {
+        for (size_t i = 0; i < len; i++)
+            print_error("%02x", text[i]);
+        fail_msg(" of %zu: %zu %d, by vectors %zu %d", len, slow, slow_broken, fast, fast_broken);
+    }
+}
+
+static bool no_avx2(void)
+{
+    if (__builtin_cpu_supports("avx2"))
+        return false;
+    print_message("no AVX2 here\n");
+    return true;
+}
+
+/* Each byte at which a range of the table begins or ends. */
+static const uint8_t edges[] = {0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf,
+                                0xc0, 0xc1, 0xc2, 0xdf, 0xe0, 0xe1, 0xec, 0xed,
+                                0xee, 0xef, 0xf0, 0xf1, 0xf3, 0xf4, 0xf5, 0xff};
+enum { EDGES = sizeof edges };
+
+/* Any four such bytes, around each place where vectors and blocks meet, in ASCII and between other characters. */
+static void four_bytes_of_any_kind_are_seen_alike_at_the_seams(void **state)
+{
+    static const size_t places[] = {0, 29, 31, 61, 62, 63, 64, 95, 124};
+    static const char *const around[] = {"a", "\xc3\xa9", "\xe2\x82\xac"};
+    (void)state;
+    if (no_avx2())
+        return;
+    uint8_t text[128];
+    for (uint32_t i = 0; i < EDGES * EDGES * EDGES * EDGES; i++) {
+        const uint8_t four[4] = {edges[i % EDGES], edges[i / EDGES % EDGES],
+                                 edges[i / EDGES / EDGES % EDGES],
+                                 edges[i / EDGES / EDGES / EDGES]};
+        size_t at = places[i % (sizeof places / sizeof *places)];
+        const char *filling = around[i % 7 % 3];
+        size_t n = strlen(filling), from = at % n;
+        memset(text, 'a', sizeof text);
+        for (size_t k = from; k + n <= sizeof text; k += n)
+            memcpy(text + k, filling, n);
+        memcpy(text + at, four, 4);
+        expect_equal(text, sizeof text);
+    }
+}
+
+static void a_text_is_seen_alike_at_every_length_and_with_a_fault_at_every_place(void **state)
+{
+    static const char sample[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x99\x82\x7f\xed\x9f\xbf\xee\x80\x80"
+                                 "\xf4\x8f\xbf\xbf\xe0\xa0\x80\xf0\x90\x80\x80\xdf\xbf";
+    (void)state;
+    if (no_avx2())
+        return;
+    for (size_t len = 0; len <= 300; len++) {
+        uint8_t *text = malloc(len + 1); /* a read beyond it is seen */
+        assert_non_null(text);
+        uint8_t *end = text + 1;
+        for (size_t i = 0; i < len; i++)
+            end[i] = (uint8_t)sample[i % (sizeof sample - 1)];
+        expect_equal(end, len);
+        for (size_t at = 0; at < len; at++) {
+            uint8_t was = end[at];
+            end[at] = edges[(at + len) % EDGES];
+            expect_equal(end, len);
+            end[at] = was;
+        }
+        free(text);
+    }
+}
+
+static void random_texts_are_seen_alike(void **state)
+{
+    uint32_t x = 1;
+    uint8_t text[256];
+    (void)state;
+    if (no_avx2())
+        return;
+    for (int round = 0; round < 100000; round++) {
+        size_t len = 0;
+        while (len < 200) {
+            x = x * 1664525u + 1013904223u;
+            uint32_t point = (x >> 8) % (round % 3 == 0   ? 0x11000u
+                                         : round % 3 == 1 ? 0x900u
+                                                          : 0x110400u);
+            len += encode(point, text + len); /* surrogates, and some beyond the last */
+        }
+        expect_equal(text, len);
+    }
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +303,11 @@ int main(void)
         cmocka_unit_test(a_character_and_a_fault_are_seen_at_every_place),
         cmocka_unit_test(an_empty_text_is_valid),
         cmocka_unit_test(a_nul_byte_is_a_character),
+#if IOH__UTF8_VECTORS
+        cmocka_unit_test(four_bytes_of_any_kind_are_seen_alike_at_the_seams),
+        cmocka_unit_test(a_text_is_seen_alike_at_every_length_and_with_a_fault_at_every_place),
+        cmocka_unit_test(random_texts_are_seen_alike),
+#endif
     };
     return cmocka_run_group_tests(tests, learn, NULL);
 }

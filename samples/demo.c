@@ -205,7 +205,7 @@ static int start(struct demo *demo, struct settings *set)
 int main(int argc, char **argv)
 {
     struct settings set = parse_command_line(argc, argv);
-    struct demo demo = {.verbose = set.verbose};
+    struct demo demo = {.files = -1, .verbose = set.verbose};
     sigset_t quit; /* blocked before the threads start, so that only sigtimedwait() gets them */
     sigemptyset(&quit);
     sigaddset(&quit, SIGINT);
@@ -215,6 +215,8 @@ int main(int argc, char **argv)
     int status = 1;
     if (!make_answers(&demo))
         fprintf(stderr, "demo: %s\n", ioh_strerror(IOH_ENOMEM));
+    else if (!open_files(&demo, set.files))
+        status = 2;
     else
         status = start(&demo, &set);
     if (status == 0) {
@@ -230,5 +232,7 @@ int main(int argc, char **argv)
     }
     ioh_server_destroy(demo.server);
     destroy_answers(&demo);
+    if (demo.files >= 0)
+        close(demo.files);
     return status;
 }

@@ -28,7 +28,7 @@
 #define MAX_LISTENERS 16
 #define MAX_LOOPS 256     /* loops whose connections are told one by one */
 #define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
-#define ROUTES 12
+#define ROUTES 13
 
 enum kind { ECHO, TOPIC, GATHER, REFUSE, UPLOAD, STREAM, FORM };
 
@@ -56,6 +56,7 @@ struct work {
 struct demo {
     ioh_server *server;
     ioh_pool *slow; /* where /slow and /burn run; NULL: as everything else */
+    int files;      /* --files: the directory under /files/; -1: none */
     bool verbose;
     uint64_t started_ms;
     _Atomic uint64_t requests_per_s, messages_per_s; /* written by the main thread */

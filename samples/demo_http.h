@@ -12,6 +12,7 @@
 
 #include "demo.h"
 #include "demo_form.h"
+#include "demo_files.h"
 #include "demo_live.h"
 
 /* ---- HTTP: one function per path */
@@ -328,6 +329,7 @@ static const struct route {
     {"/slow", 5, GET | HEAD | OPTIONS, 0, get_slow},
     {"/burn", 5, GET | HEAD | OPTIONS, 0, get_burn},
     {"/whoami", 7, GET | HEAD | OPTIONS, 0, get_whoami},
+    {"/files", 6, GET | HEAD | OPTIONS, 0, get_file}, /* and what lies below it */
     {"*", 1, OPTIONS, 0, NULL},
 };
 
@@ -341,6 +343,8 @@ static unsigned method_bit(struct ioh_str method)
 
 static const struct route *find_route(struct ioh_str path)
 {
+    if (is_below_files(path))
+        path.len = 6;
     for (size_t i = 0; i < ROUTES; i++)
         if (str_is(path, routes[i].path, routes[i].len))
             return &routes[i];

@@ -23,6 +23,7 @@ static const char usage[] =
     "  --max-body N            bytes of a request's body (default 1 GiB)\n"
     "  --ws-max-message N      bytes of a WebSocket message (default 16 MiB)\n"
     "  --ws-ping-ms N          --ws-dead-ms N        heartbeat; 0 or absent: the library's own\n"
+    "  --files DIR             what lies in DIR, under /files/\n"
     "  --drain-ms N            what a stop waits for work under way (default 5000)\n"
     "  --verbose               log everything, not only warnings and errors\n";
 
@@ -30,6 +31,7 @@ struct settings {
     struct ioh_options options;
     const char *listen[MAX_LISTENERS];
     int listeners;
+    const char *files; /* NULL: none */
     uint32_t drain_ms, slow_threads;
     bool verbose;
 };
@@ -81,12 +83,25 @@ static struct settings parse_command_line(int argc, char **argv)
                    {"ws-dead-ms", &opt->ws_dead_ms},
                    {"drain-ms", &set.drain_ms}};
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
-    enum { LISTEN = 'a', TYPE, EXEC, FULL, MAX_BODY, WS_MAX, VERBOSE, HELP, NUMBER, OTHERS = 8 };
+    enum {
+        LISTEN = 'a',
+        TYPE,
+        EXEC,
+        FULL,
+        MAX_BODY,
+        WS_MAX,
+        FILES,
+        VERBOSE,
+        HELP,
+        NUMBER,
+        OTHERS = 9
+    };
     struct option longs[NUMBERS + OTHERS + 1] = {
         {"listen", 1, NULL, LISTEN},     {"type", 1, NULL, TYPE},
         {"exec", 1, NULL, EXEC},         {"pool-full", 1, NULL, FULL},
         {"max-body", 1, NULL, MAX_BODY}, {"ws-max-message", 1, NULL, WS_MAX},
-        {"verbose", 0, NULL, VERBOSE},   {"help", 0, NULL, HELP}};
+        {"files", 1, NULL, FILES},       {"verbose", 0, NULL, VERBOSE},
+        {"help", 0, NULL, HELP}};
     for (int i = 0; i < NUMBERS; i++)
         longs[OTHERS + i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
     opt->max_body_bytes = (uint64_t)1 << 30;
@@ -115,6 +130,9 @@ static struct settings parse_command_line(int argc, char **argv)
             break;
         case WS_MAX:
             opt->ws_max_message = parse_number("ws-max-message", optarg, INT64_MAX);
+            break;
+        case FILES:
+            set.files = optarg;
             break;
         case VERBOSE:
             set.verbose = true;

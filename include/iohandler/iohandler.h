@@ -23,6 +23,7 @@
 #include <iohandler/conn.h>
 #include <iohandler/req.h>
 #include <iohandler/form.h>
+#include <iohandler/file.h>
 #include <iohandler/ws.h>
 #include <iohandler/topic.h>
 #include <iohandler/stats.h>

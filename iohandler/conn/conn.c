@@ -11,7 +11,9 @@
 #include "conn/crew.h"
 #include "conn/topics.h"
 
-#define FLUSH_MAX (512u * 1024u) /* one connection's share of a turn */
+#define FLUSH_MAX (512u * 1024u) /* one connection's share of a turn, */
+#define FILE_MAX \
+    (2048u * 1024u) /* and of a file: the larger the pieces, the less each byte costs */
 
 ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, int listener)
 {
@@ -212,7 +214,7 @@ int ioh__conn_queued(ioh_conn *conn)
     atomic_store_explicit(&conn->queued, conn->out.bytes, memory_order_relaxed);
     if (conn->out.bytes <= o->send_high)
         return 0;
-    if (conn->out.bytes > o->send_max)
+    if (conn->out.bytes > o->send_max && !conn->has_file) /* what waits in a file takes no memory */
         return ioh__conn_too_much(conn);
     conn->want_drain = true;
     return IOH_QUEUED;
@@ -242,19 +244,57 @@ static uint32_t in_kernel(const ioh_conn *conn)
     return ioctl(conn->chan.fd, SIOCOUTQ, &left) || left < 0 ? 0 : (uint32_t)left;
 }
 
+/* The part of a file that stands first: sends of it, or reads of it what write_memory() sends then (UNABLE).
+ * BROKEN: the connection has ended. */
+static ssize_t write_file(ioh_conn *conn, size_t *offered)
+{
+    uint64_t at;
+    size_t len;
+    struct ioh__file *file = ioh__outq_file(&conn->out, &at, &len);
+    if (!file)
+        return IOH__XPORT_UNABLE;
+    *offered = len < FILE_MAX ? len : FILE_MAX;
+    ssize_t n = IOH__XPORT_UNABLE;
+    if (conn->xport->send_file && !file->unable)
+        n = conn->xport->send_file(conn, file->fd, at, *offered);
+    enum ioh__load load = n == 0 ? IOH__LOAD_ENDED : IOH__LOAD_OK;
+    if (n == IOH__XPORT_UNABLE) {
+        file->unable = true;
+        load = ioh__outq_load(&conn->out, &conn->hub->loop.mem);
+    }
+    if (load == IOH__LOAD_OK)
+        return n;
+    if (load == IOH__LOAD_NO_MEMORY) {
+        ioh__conn_no_memory(conn);
+    } else { /* the peer has been promised more: it must not take what it got for the whole */
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
+                     "a file ended before its length while it was sent: connection reset");
+        ioh__conn_die(conn, IOH__END_LOCAL, true);
+    }
+    return IOH__XPORT_BROKEN;
+}
+
+static ssize_t write_memory(ioh_conn *conn, size_t *offered)
+{
+    struct iovec iov[IOH__OUT_IOV];
+    int count = ioh__outq_iov(&conn->out, iov, IOH__OUT_IOV);
+    *offered = 0;
+    for (int i = 0; i < count; i++)
+        *offered += iov[i].iov_len;
+    return conn->xport->write(conn, iov, count, conn->has_file && *offered < conn->out.bytes);
+}
+
 /* Writes until the queue is empty, the kernel takes no more, or the connection had its share. */
 static void flush(ioh_conn *conn)
 {
     struct ioh__loop *loop = &conn->hub->loop;
-    struct iovec iov[IOH__OUT_IOV];
     size_t written = 0;
     bool again = true;
     while (again && conn->out.bytes && written < FLUSH_MAX) {
         size_t offered = 0;
-        int count = ioh__outq_iov(&conn->out, iov, IOH__OUT_IOV);
-        for (int i = 0; i < count; i++)
-            offered += iov[i].iov_len;
-        ssize_t n = conn->xport->write(conn, iov, count);
+        ssize_t n = conn->has_file ? write_file(conn, &offered) : IOH__XPORT_UNABLE;
+        if (n == IOH__XPORT_UNABLE)
+            n = write_memory(conn, &offered);
         if (n == IOH__XPORT_BROKEN) {
             ioh__conn_die(conn, IOH__END_PEER, false);
             return;
@@ -270,6 +310,7 @@ static void flush(ioh_conn *conn)
     if (!conn->blocked) {
         ioh__outq_clear(&conn->out, &loop->mem);
         conn->write_at = 0;
+        conn->has_file = false;
         return;
     }
     uint32_t full = conn->hub->options->write_timeout_ms;

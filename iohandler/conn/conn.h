@@ -25,13 +25,21 @@ enum ioh__conn_state {
 
 /* ---- transport: how bytes get in and out */
 
-enum { IOH__XPORT_AGAIN = -1, IOH__XPORT_BROKEN = -2 };
+enum {
+    IOH__XPORT_AGAIN = -1,
+    IOH__XPORT_BROKEN = -2,
+    IOH__XPORT_UNABLE = -3, /* send_file: not with this file; it has to be read and written */
+};
 
 struct ioh__xport_ops {
     /* Bytes read, 0 at the end of the stream, or AGAIN or BROKEN. */
     ssize_t (*read)(ioh_conn *conn, void *data, size_t len);
-    /* Bytes written, at least one, or AGAIN or BROKEN. */
-    ssize_t (*write)(ioh_conn *conn, const struct iovec *iov, int count);
+    /* Bytes written, at least one, or AGAIN or BROKEN. more: further bytes follow at once, so these may wait
+     * for them. */
+    ssize_t (*write)(ioh_conn *conn, const struct iovec *iov, int count, bool more);
+    /* The same with len bytes of a file from `at` on, straight from the page cache; 0: the file gives none.
+     * NULL: never able to. */
+    ssize_t (*send_file)(ioh_conn *conn, int fd, uint64_t at, size_t len);
     /* No more will be written. */
     void (*finish)(ioh_conn *conn);
 };
@@ -145,6 +153,7 @@ struct ioh_conn {
     bool blocked : 1; /* the kernel's buffer is full: the poller is asked for output */
     bool peer_eof : 1;
     bool linger : 1;     /* wait for the peer's end after ours */
+    bool has_file : 1;   /* parts of a file are queued, or were until the queue is empty */
     bool want_drain : 1; /* a send answered IOH_QUEUED: on_drain is due once */
     bool owes : 1;       /* publications wait for its queue to fall (IOH_TOPIC_LATEST) */
     bool counted : 1;    /* the reason of the end is in the counters */

@@ -30,7 +30,9 @@ int ioh__conn_post(ioh_conn *conn, struct ioh__message *m, size_t bytes)
         return ioh__message_give(conn->hub, m);
     size_t posted = atomic_fetch_add_explicit(&conn->posted, bytes, memory_order_relaxed) + bytes;
     size_t total = posted + atomic_load_explicit(&conn->queued, memory_order_relaxed);
-    bool full = total > o->send_max, high = total > o->send_high;
+    bool is_file = m->head.kind == IOH__MESSAGE_REPLY &&
+                   m->as.reply.reply.kind == IOH__REPLY_FILE; /* which takes no memory */
+    bool full = total > o->send_max && !is_file, high = total > o->send_high;
     if (full && o->send_full == IOH_SEND_FULL_DROP && m->head.kind == IOH__MESSAGE_FRAME) {
         atomic_fetch_sub_explicit(&conn->posted, bytes, memory_order_relaxed);
         atomic_fetch_add_explicit(&conn->hub->crew->refused, 1, memory_order_relaxed);

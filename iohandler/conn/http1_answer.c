@@ -154,6 +154,30 @@ static int apply_shared(ioh_req *req, const ioh_response *r)
     return answered(req, body_len);
 }
 
+/* The head and the parts of a file, which are read when they stand first in the queue. */
+static int apply_file(ioh_req *req, struct ioh__reply *r)
+{
+    struct ioh__outq *out = &req->conn->out;
+    struct ioh__mem *mem = &req->conn->hub->loop.mem;
+    struct ioh__file *file = r->file;
+    decide(req, r->status);
+    char *begin = reserve_head(req, r->fields.len, 0);
+    if (!begin)
+        return ioh__conn_no_memory(req->conn);
+    char *at = put_head(begin, req, &r->fields, (int64_t)file->total);
+    ioh__outq_trim(out, head_room(r->fields.len, 0) - (size_t)(at - begin));
+    req->conn->has_file = req->send_body;
+    for (uint32_t i = 0; i < file->count && req->send_body; i++) {
+        const struct ioh__file_part *part = &file->parts[i];
+        bool ok = ioh__outq_copy(out, mem, part->head, part->head_len, true) &&
+                  (part->len == 0 ||
+                   ioh__outq_take_file(out, mem, ioh__file_ref(file), part->at, (size_t)part->len));
+        if (!ok)
+            return ioh__conn_no_memory(req->conn);
+    }
+    return answered(req, req->send_body ? (size_t)file->total : 0);
+}
+
 /* ---- streamed answers */
 
 static int apply_start(ioh_req *req, struct ioh__reply *r)
@@ -238,6 +262,9 @@ static int apply(ioh_req *req, struct ioh__reply *r)
     case IOH__REPLY_SHARED:
         rc = check_begin(req);
         return rc ? rc : apply_shared(req, r->shared);
+    case IOH__REPLY_FILE:
+        rc = check_begin(req);
+        return rc ? rc : apply_file(req, r);
     case IOH__REPLY_START:
         rc = check_begin(req);
         return rc ? rc : apply_start(req, r);
@@ -259,6 +286,7 @@ int ioh__reply_apply(ioh_req *req, struct ioh__reply *r)
 {
     int rc = apply(req, r);
     ioh_buf_unref(r->buf);
+    ioh__file_unref(r->file);
     return rc;
 }
 

@@ -348,7 +348,7 @@ static bool http1_ready(const ioh_conn *conn)
 {
     const struct ioh__http1_conn *h = &conn->as.http1;
     if (h->step == IOH__HTTP1_HEAD)
-        return !conn->paused && conn->out.bytes <= conn->hub->options->send_low;
+        return !conn->paused && !conn->has_file && conn->out.bytes <= conn->hub->options->send_low;
     if (h->step == IOH__HTTP1_BODY)
         return !conn->paused || h->req->answer == IOH__ANSWER_DONE;
     if (h->step != IOH__HTTP1_ANSWER)
@@ -365,7 +365,8 @@ static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size
     for (;;) {
         size_t n = 0;
         uint8_t before = conn->as.http1.step;
-        if ((before == IOH__HTTP1_HEAD && conn->out.bytes > conn->hub->options->send_high) ||
+        if ((before == IOH__HTTP1_HEAD &&
+             (conn->out.bytes > conn->hub->options->send_high || conn->has_file)) ||
             (conn->paused && !http1_ready(conn))) {
             got = IOH__FEED_WAIT; /* the peer does not read, or the host does not want to */
             break;

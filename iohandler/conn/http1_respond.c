@@ -59,6 +59,7 @@ struct ioh__message *ioh__reply_message(struct ioh_req_id id, struct ioh__reply 
     struct ioh__message *m = ioh__message_new(IOH__MESSAGE_REPLY, id.conn, r->fields.len);
     if (!m || !take_along(r)) {
         ioh_buf_unref(r->buf);
+        ioh__file_unref(r->file);
         free(m);
         return NULL;
     }
@@ -82,11 +83,24 @@ static int say(ioh_req *req, struct ioh__reply *r)
     }
     size_t bytes = r->fields.len + r->len + (r->buf ? ioh_buf_len(r->buf) : 0) +
                    (r->shared ? r->shared->body_len : 0);
+    if (r->file && !req->head.is_head)
+        bytes += (size_t)r->file->total;
     struct ioh_req_id id = {.number = req->number};
     return ioh__conn_post(req->conn, ioh__reply_message(id, r), bytes);
 }
 
 /* ---- in a callback */
+
+int ioh__reply_may_begin(const ioh_req *req)
+{
+    return say_begin(req);
+}
+
+int ioh__reply_say(ioh_req *req, struct ioh__reply *r)
+{
+    req->said = IOH__ANSWER_DONE;
+    return say(req, r);
+}
 
 int ioh_respond(ioh_req *req, int status, const struct ioh_header *headers, size_t count,
                 const void *body, size_t len)

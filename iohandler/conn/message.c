@@ -32,6 +32,7 @@ static void give_back(struct ioh__message *m)
         ioh_buf_unref(m->as.frame);
     if (m->head.kind == IOH__MESSAGE_REPLY) {
         ioh_buf_unref(m->as.reply.reply.buf);
+        ioh__file_unref(m->as.reply.reply.file);
         ioh_response_destroy(m->as.reply.reply.shared);
     }
     if (m->head.kind == IOH__MESSAGE_SUBSCRIBE)
@@ -107,6 +108,7 @@ static void handle_reply(struct ioh__hub *hub, ioh_conn *conn, struct ioh__messa
     if (req) {
         rc = ioh__reply_apply(req, reply);
         reply->buf = NULL;
+        reply->file = NULL;
     }
     give_back(m);
     if (rc < 0 && m->deferred) {

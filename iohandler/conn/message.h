@@ -3,6 +3,7 @@
 #ifndef IOH_CONN_MESSAGE_H
 #define IOH_CONN_MESSAGE_H
 
+#include "conn/file.h"
 #include "conn/hub.h"
 
 enum ioh__message_kind {
@@ -35,6 +36,7 @@ struct ioh__fields {
 enum ioh__reply_kind {
     IOH__REPLY_WHOLE,
     IOH__REPLY_SHARED,
+    IOH__REPLY_FILE,
     IOH__REPLY_START,
     IOH__REPLY_DATA,
     IOH__REPLY_END,
@@ -48,9 +50,10 @@ struct ioh__reply {
     struct ioh__fields fields;
     const void *data; /* the body, or a piece: copied when it is applied; */
     size_t len;
-    ioh_buf *buf;         /* or this: the reference goes to whoever applies it */
-    ioh_response *shared; /* likewise */
-    int64_t length;       /* START: of the body, -1 unknown */
+    ioh_buf *buf;           /* or this: the reference goes to whoever applies it */
+    struct ioh__file *file; /* likewise */
+    ioh_response *shared;   /* likewise */
+    int64_t length;         /* START: of the body, -1 unknown */
 };
 
 /* What every mail begins with. */

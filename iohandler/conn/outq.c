@@ -1,15 +1,20 @@
 /* The out queue (see outq.h). The thread that holds the loop. */
 #include "conn/outq.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROOMY 16384u /* a block for the answers of a turn; fits 100 small ones */
 #define FRUGAL 512u  /* a block for a single message, say of a broadcast to thousands */
+#define LOAD 65536u  /* a block of a file that has to be read; a multiple of TLS records */
 
-/* A block of copied bytes (buf NULL; they follow the struct), or a reference. */
+/* A block of copied bytes (they follow the struct), or a reference to a buf or a file. */
 struct ioh__seg {
     struct ioh__seg *next;
     ioh_buf *buf;
+    struct ioh__file *file;
+    uint64_t from;     /* file: where in it the part begins */
     size_t begin, end; /* what is still to be sent */
     size_t room;       /* block: how many bytes fit */
     size_t block;      /* what the memory pool gave */
@@ -38,7 +43,7 @@ static struct ioh__seg *append(struct ioh__outq *q, struct ioh__mem *mem, size_t
 char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy)
 {
     struct ioh__seg *seg = q->last;
-    if (!seg || seg->buf || seg->room - seg->end < len) {
+    if (!seg || seg->buf || seg->file || seg->room - seg->end < len) {
         size_t room = (roomy || seg ? ROOMY : FRUGAL) - sizeof *seg;
         seg = append(q, mem, len > room ? len : room);
         if (!seg)
@@ -85,10 +90,35 @@ bool ioh__outq_take_buf(struct ioh__outq *q, struct ioh__mem *mem, ioh_buf *buf,
     return true;
 }
 
+bool ioh__outq_take_file(struct ioh__outq *q, struct ioh__mem *mem, struct ioh__file *file,
+                         uint64_t at, size_t len)
+{
+    struct ioh__seg *seg = append(q, mem, 0);
+    if (!seg) {
+        ioh__file_unref(file);
+        return false;
+    }
+    seg->file = file;
+    seg->from = at;
+    seg->end = len;
+    q->bytes += len;
+    return true;
+}
+
+struct ioh__file *ioh__outq_file(const struct ioh__outq *q, uint64_t *at, size_t *len)
+{
+    const struct ioh__seg *seg = q->first;
+    if (!seg || !seg->file)
+        return NULL;
+    *at = seg->from + seg->begin;
+    *len = seg->end - seg->begin;
+    return seg->file;
+}
+
 int ioh__outq_iov(const struct ioh__outq *q, struct iovec *iov, int max)
 {
     int n = 0;
-    for (struct ioh__seg *seg = q->first; seg && n < max; seg = seg->next)
+    for (struct ioh__seg *seg = q->first; seg && !seg->file && n < max; seg = seg->next)
         if (seg->end > seg->begin)
             iov[n++] = (struct iovec){seg_bytes(seg) + seg->begin, seg->end - seg->begin};
     return n;
@@ -101,7 +131,38 @@ static void drop_first(struct ioh__outq *q, struct ioh__mem *mem)
     if (!q->first)
         q->last = NULL;
     ioh_buf_unref(seg->buf);
+    ioh__file_unref(seg->file);
     ioh__mem_put(mem, seg, seg->block);
+}
+
+enum ioh__load ioh__outq_load(struct ioh__outq *q, struct ioh__mem *mem)
+{
+    struct ioh__seg *part = q->first;
+    size_t block, left = part->end - part->begin;
+    size_t want = left < LOAD - sizeof *part ? left : LOAD - sizeof *part;
+    struct ioh__seg *seg = ioh__mem_get(mem, sizeof *seg + want, &block);
+    if (!seg)
+        return IOH__LOAD_NO_MEMORY;
+    ssize_t n;
+    do
+        n = pread(part->file->fd, seg + 1, want, (off_t)(part->from + part->begin));
+    while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        ioh__mem_put(mem, seg, block);
+        return IOH__LOAD_ENDED;
+    }
+    /* No more is appended to it, though it may be the last one. */
+    *seg = (struct ioh__seg){.next = part, .end = (size_t)n, .room = (size_t)n, .block = block};
+    q->first = seg;
+    part->begin += (size_t)n;
+    if (part->begin == part->end) {
+        seg->next = part->next;
+        if (!seg->next)
+            q->last = seg;
+        ioh__file_unref(part->file);
+        ioh__mem_put(mem, part, part->block);
+    }
+    return IOH__LOAD_OK;
 }
 
 void ioh__outq_consume(struct ioh__outq *q, struct ioh__mem *mem, size_t n)
@@ -122,7 +183,7 @@ void ioh__outq_consume(struct ioh__outq *q, struct ioh__mem *mem, size_t n)
 void ioh__outq_shrink(struct ioh__outq *q, struct ioh__mem *mem)
 {
     struct ioh__seg *old = q->first;
-    if (!old || old->next || old->buf || old->block <= FRUGAL ||
+    if (!old || old->next || old->buf || old->file || old->block <= FRUGAL ||
         (old->end - old->begin) * 4 > old->room)
         return;
     struct ioh__outq small = {NULL, NULL, 0};

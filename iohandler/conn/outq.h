@@ -1,8 +1,8 @@
 /* The out queue of one connection: bytes on their way to the peer, in order.
  *
  * Small pieces are copied together into blocks of the loop's memory, so that all answers of a turn
- * leave in one send. Large bufs are queued by reference and leave by sendmsg without a copy. An empty
- * queue holds no memory.
+ * leave in one send. Large bufs are queued by reference and leave by sendmsg without a copy. Parts of files
+ * wait as what they are, until they stand first. An empty queue holds no memory.
  */
 #ifndef IOH_CONN_OUTQ_H
 #define IOH_CONN_OUTQ_H
@@ -12,6 +12,7 @@
 
 #include "base/buf.h"
 #include "base/mem.h"
+#include "conn/file.h"
 
 #define IOH__OUT_COPY_MAX 4096u /* a buf up to this is copied: cheaper than one more iovec */
 #define IOH__OUT_IOV 64
@@ -38,7 +39,20 @@ bool ioh__outq_copy(struct ioh__outq *q, struct ioh__mem *mem, const void *data,
 /* Takes the reference; copies when small. false: out of memory, the reference is dropped. */
 bool ioh__outq_take_buf(struct ioh__outq *q, struct ioh__mem *mem, ioh_buf *buf, bool roomy);
 
-/* What stands first, as at most max pieces. */
+/* len bytes of the file from `at` on; takes the reference. false: out of memory, the reference is dropped. */
+bool ioh__outq_take_file(struct ioh__outq *q, struct ioh__mem *mem, struct ioh__file *file,
+                         uint64_t at, size_t len);
+
+/* The file of which a part stands first, from *at on; NULL: memory stands there. */
+struct ioh__file *ioh__outq_file(const struct ioh__outq *q, uint64_t *at, size_t *len);
+
+enum ioh__load { IOH__LOAD_OK, IOH__LOAD_ENDED, IOH__LOAD_NO_MEMORY };
+
+/* A file stands first: reads its next bytes into memory, which then stands first. ENDED: the file has no more,
+ * or cannot be read. */
+enum ioh__load ioh__outq_load(struct ioh__outq *q, struct ioh__mem *mem);
+
+/* What stands first up to the next file, as at most max pieces. */
 int ioh__outq_iov(const struct ioh__outq *q, struct iovec *iov, int max);
 
 /* The peer has taken n bytes. */

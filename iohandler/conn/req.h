@@ -78,16 +78,22 @@ struct ioh_response {
  * that is about to send more should rather be told to stop. */
 #define IOH__DRAIN_MAX 65536u
 
-/* One step of an answer, on the thread that holds the loop. Its buf is consumed, `shared` is not. Answers
- * as the public functions do. */
+/* One step of an answer, on the thread that holds the loop. Its buf and file are consumed, `shared` is not.
+ * Answers as the public functions do. */
 int ioh__reply_apply(ioh_req *req, struct ioh__reply *reply);
 
 /* Any thread: a message that carries a step of the answer to the request named id, independent of the caller's
- * memory. NULL: out of memory; its buf is consumed all the same. */
+ * memory. NULL: out of memory; its buf and file are consumed all the same. */
 struct ioh__message *ioh__reply_message(struct ioh_req_id id, struct ioh__reply *reply);
 
 /* 0, IOH_EINVAL or IOH_EHEADER: what the public functions check before anything else. */
 int ioh__reply_check(struct ioh__reply *reply, const struct ioh_header *headers, size_t count);
+
+/* In a callback: 0, IOH_EDONE or IOH_EGONE: may an answer begin? */
+int ioh__reply_may_begin(const ioh_req *req);
+
+/* In a callback, after that: a whole answer, applied or posted; its buf and file are consumed. */
+int ioh__reply_say(ioh_req *req, struct ioh__reply *reply);
 
 /* The request of that number, if it is the one under way. */
 ioh_req *ioh__http1_request(ioh_conn *conn, uint32_t number);

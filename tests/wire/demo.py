@@ -15,6 +15,8 @@ import subprocess
 import tempfile
 import time
 
+import site_files as site
+
 FAULTS = ("ERROR: AddressSanitizer", "runtime error", "WARNING: ThreadSanitizer", "LeakSanitizer",
           "Sanitizer:DEADLYSIGNAL")
 PR_SET_PDEATHSIG = 1
@@ -55,6 +57,9 @@ class Demo:
         for address in self.listen:
             self.command += ["--listen", address]
         self.command += list(options)
+        if "site" in options:               # --files site
+            self.site = os.path.join(self.folder, "site")
+            site.make(self.site)
         self.files = files                  # RLIMIT_NOFILE, soft and hard
         self.environment = {k: v for k, v in os.environ.items() if not k.startswith("IOH_")}
         self.environment.update(environment or {})

@@ -36,6 +36,7 @@ INSTANCES = {
     "impatient": ["--head-timeout-ms", "500", "--idle-timeout-ms", "700",
                   "--body-timeout-ms", "500", "--write-timeout-ms", "700",
                   "--close-timeout-ms", "500"],
+    "files": ["--files", "site"],       # what lies in it: site_files.py
     "heartbeat": ["--ws-ping-ms", "300", "--ws-dead-ms", "900"],
 }
 

@@ -158,6 +158,16 @@ int ioh__sock_listen(struct ioh__listen_socket *sock, const char *address,
 void ioh__sock_refuse(struct ioh__listen_socket *sock)
 {
     shutdown(sock->fd, SHUT_RDWR);
+    if (sock->tcp)
+        return;
+    /* Who waits in the queue of a unix socket is not told by that: it would wait until the close. */
+    for (;;) {
+        int fd = accept4(sock->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0)
+            close(fd);
+        else if (errno != EINTR && errno != ECONNABORTED)
+            return;
+    }
 }
 
 void ioh__sock_listen_close(struct ioh__listen_socket *sock)

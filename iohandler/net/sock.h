@@ -32,7 +32,8 @@ struct ioh__listen_socket {
 int ioh__sock_listen(struct ioh__listen_socket *sock, const char *address,
                      const struct ioh_listen_options *options, char error[IOH__ERROR_TEXT]);
 
-/* No more connections: who connects from now on is refused. The descriptor stays. */
+/* No more connections: who connects from now on is refused, who waits to be accepted is let go. The descriptor
+ * stays. */
 void ioh__sock_refuse(struct ioh__listen_socket *sock);
 
 /* Closes and removes the file of a unix socket. */

@@ -254,6 +254,29 @@ static void handler_that_ends_within_the_drain_is_waited_for(void **state)
     host_end(h);
 }
 
+/* On a unix socket, where a shutdown tells them nothing. */
+static void who_waits_to_be_accepted_is_let_go_when_the_stop_times_out(void **state)
+{
+    static const struct host_config unix_inline = {
+        "inline, unix", true, IOH_EPOLL, IOH_EXEC_INLINE, 1, 0, 0};
+    void *config = (void *)(uintptr_t)&unix_inline;
+    (void)state;
+    struct host *h = outlasting_host(&config);
+    struct client *c = client_open(h), *waiting[3];
+    client_request(c, "GET", "/stuck/in/the/handler", "");
+    WAIT(h, latch.waiting == 1);
+    for (int i = 0; i < 3; i++)
+        waiting[i] = client_open(h);
+    client_request(waiting[1], "GET", "/quick", "");
+    stop_in_spite(h);
+    for (int i = 0; i < 3; i++)
+        client_expect_end(waiting[i]);
+    destroy_and_check(h);
+    assert_int_equal(h->opens, 1);
+    client_close_all();
+    host_end(h);
+}
+
 static const struct host_test tests[] = {
     HOST_TEST_IN(stop_returns_within_its_bound_and_destroy_waits, IN_TCP),
     HOST_TEST_IN(several_may_be_stuck, IN_WAITING | IN_THREADS),
@@ -262,6 +285,7 @@ static const struct host_test tests[] = {
     HOST_TEST_IN(run_on_may_be_stuck, IN_TCP),
     HOST_TEST_IN(late_callback_may_come_back_between_stop_and_destroy, IN_TCP),
     HOST_TEST(handler_that_ends_within_the_drain_is_waited_for),
+    HOST_TEST_ONCE(who_waits_to_be_accepted_is_let_go_when_the_stop_times_out),
 };
 
 HOST_MAIN(tests)

@@ -20,6 +20,7 @@ static const char usage[] =
     "  --slow-threads N        a pool of its own for /slow and /burn\n"
     "  --head-timeout-ms N     --idle-timeout-ms N   --body-timeout-ms N\n"
     "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"
+    "  --max-connections N     --max-per-address N   beyond: reset (default: no limit)\n"
     "  --max-body N            bytes of a request's body (default 1 GiB)\n"
     "  --ws-max-message N      bytes of a WebSocket message (default 16 MiB)\n"
     "  --ws-ping-ms N          --ws-dead-ms N        heartbeat; 0 or absent: the library's own\n"
@@ -81,6 +82,8 @@ static struct settings parse_command_line(int argc, char **argv)
                    {"close-timeout-ms", &opt->close_timeout_ms},
                    {"ws-ping-ms", &opt->ws_ping_ms},
                    {"ws-dead-ms", &opt->ws_dead_ms},
+                   {"max-connections", &opt->max_connections},
+                   {"max-per-address", &opt->max_per_address},
                    {"drain-ms", &set.drain_ms}};
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
     enum {

@@ -72,6 +72,13 @@ struct ioh_options {
     uint32_t max_headers;    /* fields; beyond: 431. 0 = 100; at most 1,000 */
     uint64_t max_body_bytes; /* body after dechunking; beyond: 413. 0 = 67,108,864 */
 
+    /* connections; beyond: reset as soon as they are accepted. The host never hears of them */
+    uint32_t max_connections; /* of the whole server. 0 = as many as there are descriptors: without
+                                 one, clients wait in the kernel's queue */
+    uint32_t max_per_address; /* of one peer's address; of a /64 for IPv6. Behind a proxy: of the
+                                 address that its PROXY header tells. Unix sockets have none. 0 = no
+                                 limit */
+
     /* deadlines, in milliseconds. None is renewed by bytes that merely trickle in. */
     uint32_t head_timeout_ms;  /* first byte of a head to its end; beyond: 408. 0 = 10,000 */
     uint32_t idle_timeout_ms;  /* HTTP between requests, and before the first. 0 = 60,000 */

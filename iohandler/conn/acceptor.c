@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "conn/conn.h"
+#include "conn/crew.h"
 #include "conn/message.h"
 #include "conn/single.h"
 
@@ -66,10 +67,17 @@ static struct ioh__hub *least_loaded(struct ioh__hub *self)
     return best;
 }
 
+void ioh__accept_undo(struct ioh__crew *crew, int fd, const struct ioh__peer *peer)
+{
+    struct ioh__peer gone = *peer;
+    close(fd);
+    ioh__gate_leave(&crew->gate, &gone);
+}
+
 void ioh__accepted(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, int listener)
 {
     if (atomic_load_explicit(&hub->stopping, memory_order_relaxed)) {
-        close(fd);
+        ioh__accept_undo(hub->crew, fd, peer);
         atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
         return;
     }
@@ -93,8 +101,32 @@ static void send_to(struct ioh__hub *from, struct ioh__hub *to, int fd,
         return;
     if (!m)
         ioh__log_add(&from->loop.log, IOH_LOG_WARN, "out of memory: a new connection is closed");
-    close(fd);
+    ioh__accept_undo(from->crew, fd, peer);
     atomic_fetch_sub_explicit(&to->load, 1, memory_order_relaxed);
+}
+
+/* Is there room for one more? Else it is closed at once: by a reset, so that a flood leaves nothing in the kernel. */
+static bool let_in(struct ioh__hub *hub, int fd, struct ioh__peer *peer)
+{
+    struct ioh__gate *gate = &hub->crew->gate;
+    if (!ioh__gate_enter(gate)) {
+        ioh__hub_hit(hub, IOH__LIMIT_MAX_CONNECTIONS, peer, "%u connections are open: closed",
+                     gate->max_connections);
+        ioh__sock_set_reset(fd);
+        close(fd);
+        return false;
+    }
+    enum ioh__gate_answer answer = ioh__gate_enter_address(gate, peer);
+    if (answer == IOH__GATE_OPEN)
+        return true;
+    if (answer == IOH__GATE_FULL)
+        ioh__hub_hit(hub, IOH__LIMIT_MAX_PER_ADDRESS, peer,
+                     "%u connections of this address are open: closed", gate->max_per_address);
+    else
+        ioh__log_add(&hub->loop.log, IOH_LOG_WARN, "out of memory: a new connection is closed");
+    ioh__sock_set_reset(fd);
+    ioh__accept_undo(hub->crew, fd, peer);
+    return false;
 }
 
 void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *a)
@@ -108,6 +140,8 @@ void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *a)
             return;
         }
         int fd = ioh__sock_accept(a->chan.fd, a->tcp, &peer);
+        if (fd >= 0 && !let_in(hub, fd, &peer))
+            continue;
         if (fd >= 0 && single) {
             ioh__single_start(hub, fd, &peer, a->number);
             continue;

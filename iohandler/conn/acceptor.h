@@ -16,6 +16,9 @@
 
 void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *acceptor);
 
+/* An accepted connection that comes to nothing: closed, and out of the books. */
+void ioh__accept_undo(struct ioh__crew *crew, int fd, const struct ioh__peer *peer);
+
 /* A connection that this hub is to have; it is counted in hub->load already. */
 void ioh__accepted(struct ioh__hub *hub, int fd, const struct ioh__peer *peer, int listener);
 

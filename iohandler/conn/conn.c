@@ -8,6 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "conn/acceptor.h"
 #include "conn/crew.h"
 #include "conn/topics.h"
 
@@ -39,7 +40,7 @@ ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer 
         }
         ioh__pool_put(&hub->conns, conn);
     }
-    close(fd);
+    ioh__accept_undo(hub->crew, fd, peer);
     atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
     return NULL;
 }
@@ -49,6 +50,7 @@ void ioh__conn_free(ioh_conn *conn)
     struct ioh__hub *hub = conn->hub;
     ioh__list_remove(&conn->work);
     ioh__crew_leave(hub->crew, conn);
+    ioh__gate_leave(&hub->crew->gate, &conn->peer);
     ioh__count(&hub->loop.count.connections, (uint64_t)-1);
     atomic_fetch_sub_explicit(&hub->load, 1, memory_order_relaxed);
     ioh__pool_put(&hub->conns, conn);

@@ -32,6 +32,7 @@ int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *o)
     pthread_condattr_t monotonic;
     memset(crew, 0, sizeof *crew);
     crew->options = o;
+    ioh__gate_init(&crew->gate, o->max_connections, o->max_per_address);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&crew->watcher_lock, NULL);
@@ -73,6 +74,7 @@ void ioh__crew_destroy(struct ioh__crew *crew)
     free(crew->looks);
     free(crew->singles);
     ioh__topics_destroy(&crew->topics);
+    ioh__gate_destroy(&crew->gate);
     pthread_cond_destroy(&crew->single_ended);
     pthread_mutex_destroy(&crew->single_lock);
     pthread_cond_destroy(&crew->wait_change);

@@ -5,6 +5,7 @@
 #define IOH_CONN_CREW_H
 
 #include "conn/topics.h"
+#include "conn/gate.h"
 #include "conn/work.h"
 
 #define IOH__LATE_SLOTS 256u /* AUTO's memory of late paths, by hash */
@@ -37,6 +38,7 @@ struct ioh__crew {
     struct ioh_pool *named; /* all others */
     struct ioh__worker *workers;
     unsigned worker_count;
+    struct ioh__gate gate;
     struct ioh__limits limits; /* which lines of hits are due */
 
     /* AUTO */

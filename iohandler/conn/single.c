@@ -192,7 +192,7 @@ void ioh__single_start(struct ioh__hub *acceptor, int fd, const struct ioh__peer
     ioh__log_add(&acceptor->loop.log, IOH_LOG_WARN, "no thread for a connection: it is closed");
     free(start);
     free(end);
-    close(fd);
+    ioh__accept_undo(crew, fd, peer);
 }
 
 /* ---- from outside */

@@ -18,6 +18,7 @@ struct ioh__peer {
     uint8_t address[16]; /* IPv4 in the first four */
     uint16_t port;       /* host byte order */
     uint8_t family;      /* AF_INET, AF_INET6, AF_UNIX */
+    bool counted : 1;    /* among the connections of its address (conn/gate.h) */
 };
 
 struct ioh__listen_socket {

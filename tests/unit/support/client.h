@@ -32,6 +32,7 @@ struct client {
 };
 
 static struct client *client_live;
+static const char *client_from; /* their own IPv4 address, if not NULL */
 
 static inline int client_socket(const char *address)
 {
@@ -49,6 +50,11 @@ static inline int client_socket(const char *address)
     in.sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1));
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
+    if (client_from) {
+        struct sockaddr_in own = {.sin_family = AF_INET};
+        assert_int_equal(inet_pton(AF_INET, client_from, &own.sin_addr), 1);
+        assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
+    }
     if (fd >= 0 && connect(fd, (struct sockaddr *)&in, sizeof in) == 0)
         return fd;
     close(fd);

@@ -47,6 +47,7 @@ struct ioh__delivery;
 struct ioh__pass {
     struct ioh__delivery *first, *last;
     unsigned batch;       /* how many are under way together; 0: none */
+    ioh_buf *joined;      /* their frames in one piece; NULL: there is one, or they are too long */
     unsigned topic;       /* which of their topics, and */
     struct ioh__list *at; /* which subscription of its is next; NULL: the first */
 };

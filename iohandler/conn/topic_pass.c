@@ -1,4 +1,4 @@
-/* Publications (see topics.h): posting them, and passing along the subscriptions of a loop. */
+/* Passing publications along the subscriptions of a loop (see topics.h). The thread that holds it. */
 #include <iohandler/error.h>
 #include <iohandler/ws.h>
 #include <stdlib.h>
@@ -9,9 +9,9 @@
 #include "conn/crew.h"
 #include "conn/topics.h"
 
-#define FRAME_COPY_MAX \
-    65536u /* copied behind its header: a few us. Longer payloads are not copied at all */
 #define BATCH_MAX 64u /* publications of one pass */
+#define JOIN_MAX \
+    65536u /* bytes of a batch that are laid together; longer frames cost more than their number */
 #define RELAY_MAX 16u /* visits under the lock: what publishers may have to wait for */
 #define OWED_MAX 256u
 #define TRY_AGAIN_LATER 1013
@@ -21,139 +21,6 @@ struct ioh__owed {
     struct ioh__sub *sub;
     struct ioh__publication *pub;
 };
-
-/* ---- publications; any thread */
-
-static void unref(struct ioh__publication *pub)
-{
-    if (atomic_fetch_sub_explicit(&pub->refs, 1, memory_order_acq_rel) != 1)
-        return;
-    ioh_buf_unref(pub->body);
-    free(pub);
-}
-
-static struct ioh__publication *ref(struct ioh__publication *pub)
-{
-    atomic_fetch_add_explicit(&pub->refs, 1, memory_order_relaxed);
-    return pub;
-}
-
-/* What it counts as while it is on its way. */
-static uint64_t weight(const struct ioh__publication *pub)
-{
-    return pub->size + sizeof *pub;
-}
-
-struct ioh__publication *ioh__publication_new(const char *name, int op, ioh_buf *payload,
-                                              ioh_conn_id except, unsigned loops)
-{
-    size_t name_len = strlen(name) + 1, all = loops * sizeof(struct ioh__delivery);
-    struct ioh__publication *pub = malloc(sizeof *pub + all + name_len);
-    if (pub) {
-        memset(pub, 0, sizeof *pub + all);
-        pub->refs = 1;
-        pub->except = except;
-        pub->name = memcpy((char *)pub + sizeof *pub + all, name, name_len);
-        pub->topics = pub->few;
-        pub->topic_room = sizeof pub->few / sizeof *pub->few;
-        if (payload->len <= FRAME_COPY_MAX) {
-            pub->body = ioh_ws_frame(op, payload->data, payload->len);
-        } else {
-            pub->head_len = (uint8_t)ioh__ws_header_write(pub->head, op, payload->len);
-            pub->body = ioh_buf_ref(payload);
-        }
-    }
-    ioh_buf_unref(payload);
-    if (!pub || pub->body) {
-        if (pub)
-            pub->size = pub->head_len + pub->body->len;
-        return pub;
-    }
-    free(pub);
-    return NULL;
-}
-
-/* ioh__topic_match(): a topic is noted and held. Out of memory: topic_room is 0 from then on. */
-static void note_topic(struct ioh__topic *topic, void *arg)
-{
-    struct ioh__publication *pub = arg;
-    if (pub->topic_count == pub->topic_room && pub->topic_room) {
-        unsigned room = 2 * pub->topic_room;
-        bool first = pub->topics == pub->few;
-        struct ioh__topic **more = realloc(first ? NULL : pub->topics, room * sizeof *more);
-        if (more && first)
-            memcpy(more, pub->few, sizeof pub->few);
-        pub->topics = more ? more : pub->topics;
-        pub->topic_room = more ? room : 0;
-    }
-    if (!pub->topic_room)
-        return;
-    pub->topics[pub->topic_count++] = topic;
-    topic->refs++;
-}
-
-/* Under the lock. */
-static void drop_topics(struct ioh__publication *pub)
-{
-    for (unsigned i = 0; i < pub->topic_count; i++)
-        ioh__topic_put(pub->topics[i]);
-    if (pub->topics != pub->few)
-        free(pub->topics);
-    pub->topics = NULL;
-}
-
-static bool wanted_by(const struct ioh__publication *pub, unsigned loop)
-{
-    for (unsigned i = 0; i < pub->topic_count; i++)
-        if (pub->topics[i]->audiences[loop].interest)
-            return true;
-    return false;
-}
-
-/* Under the lock. Posts it, and answers to how many. */
-static uint32_t post(struct ioh__topics *topics, struct ioh__hub *const *hubs, unsigned count,
-                     struct ioh__publication *pub)
-{
-    uint32_t posted = 0;
-    pub->serial = ++topics->serial;
-    for (unsigned i = 0; i < count; i++) {
-        struct ioh__delivery *d = &pub->deliveries[i];
-        if (!wanted_by(pub, i))
-            continue;
-        d->head.kind = IOH__MESSAGE_PUBLISH;
-        d->pub = ref(pub);
-        if (ioh__mailbox_post(&hubs[i]->loop.mailbox, &d->head.mail))
-            posted++;
-        else
-            atomic_fetch_sub_explicit(&pub->refs, 1,
-                                      memory_order_relaxed); /* that loop has ended */
-    }
-    for (unsigned i = 0; i < pub->topic_count; i++)
-        pub->topics[i]->published++;
-    ioh__count(&topics->published, 1);
-    return posted;
-}
-
-int ioh__topics_publish(struct ioh__topics *topics, struct ioh__hub *const *hubs, unsigned count,
-                        struct ioh__publication *pub)
-{
-    int rc = 0;
-    pthread_mutex_lock(&topics->lock);
-    ioh__topic_match(&topics->root, pub->name, note_topic, pub);
-    if (!pub->topic_room)
-        rc = IOH_ENOMEM;
-    else if (topics->backlog && topics->backlog + weight(pub) > hubs[0]->options->send_max)
-        rc = IOH_EFULL;
-    else if (pub->topic_count)
-        pub->loops_left = post(topics, hubs, count, pub);
-    if (pub->loops_left)
-        topics->backlog += weight(pub);
-    else
-        drop_topics(pub);
-    pthread_mutex_unlock(&topics->lock);
-    unref(pub);
-    return rc;
-}
 
 /* ---- counting */
 
@@ -188,7 +55,7 @@ static void append_owed(struct ioh__member *m, struct ioh__owed *owed)
         m->first = owed;
     m->last = owed;
     m->owed_count++;
-    m->owed_bytes += weight(owed->pub);
+    m->owed_bytes += ioh__publication_weight(owed->pub);
 }
 
 /* Takes out the one behind `before`, or the first. */
@@ -202,7 +69,7 @@ static struct ioh__owed *take_owed(struct ioh__member *m, struct ioh__owed *befo
     if (m->last == owed)
         m->last = before;
     m->owed_count--;
-    m->owed_bytes -= weight(owed->pub);
+    m->owed_bytes -= ioh__publication_weight(owed->pub);
     return owed;
 }
 
@@ -210,7 +77,7 @@ static void free_owed(struct ioh__owed *list)
 {
     while (list) {
         struct ioh__owed *next = list->next;
-        unref(list->pub);
+        ioh__publication_unref(list->pub);
         free(list);
         list = next;
     }
@@ -245,7 +112,7 @@ static bool owe(struct ioh__sub *sub, struct ioh__publication *pub)
     if (!owed)
         return false;
     owed->sub = sub;
-    owed->pub = ref(pub);
+    owed->pub = ioh__publication_ref(pub);
     append_owed(sub->member, owed);
     return true;
 }
@@ -265,7 +132,8 @@ static void keep_latest(struct ioh__sub *sub, struct ioh__publication *pub, stru
         tally->fates[IOH__FATE_COALESCED]++;
     }
     uint64_t most = m->conn->hub->options->send_max;
-    while (m->first && (m->owed_count >= OWED_MAX || m->owed_bytes + weight(pub) > most)) {
+    while (m->first &&
+           (m->owed_count >= OWED_MAX || m->owed_bytes + ioh__publication_weight(pub) > most)) {
         discard(take_owed(m, NULL), trash);
         tally->fates[IOH__FATE_SKIPPED]++;
     }
@@ -291,19 +159,25 @@ static bool is_slow(const ioh_conn *conn, const struct ioh__publication *pub)
     return conn->out.bytes > o->send_high || conn->out.bytes + pub->size > o->send_max;
 }
 
-/* Into its out queue. false: out of memory, the connection is dead. */
-static bool send_now(ioh_conn *conn, struct ioh__publication *pub)
+/* Frames into its out queue, behind a header if the first one's is not with them. false: out of memory, the
+ * connection is dead. */
+static bool put(ioh_conn *conn, const uint8_t *head, size_t head_len, ioh_buf *body, unsigned count)
 {
     struct ioh__mem *mem = &conn->hub->loop.mem;
-    if (!ioh__outq_copy(&conn->out, mem, pub->head, pub->head_len, false) ||
-        !ioh__outq_take_buf(&conn->out, mem, ioh_buf_ref(pub->body), false)) {
+    if (!ioh__outq_copy(&conn->out, mem, head, head_len, false) ||
+        !ioh__outq_take_buf(&conn->out, mem, ioh_buf_ref(body), false)) {
         ioh__conn_no_memory(conn);
         return false;
     }
     atomic_store_explicit(&conn->queued, conn->out.bytes, memory_order_relaxed);
-    ioh__count(&conn->hub->loop.count.ws_messages_sent, 1);
+    ioh__count(&conn->hub->loop.count.ws_messages_sent, count);
     ioh__conn_touch(conn);
     return true;
+}
+
+static bool send_now(ioh_conn *conn, struct ioh__publication *pub)
+{
+    return put(conn, pub->head, pub->head_len, pub->body, 1);
 }
 
 static void close_slow(ioh_conn *conn)
@@ -425,15 +299,33 @@ static bool same_topics(const struct ioh__publication *a, const struct ioh__publ
            memcmp(a->topics, b->topics, a->topic_count * sizeof *a->topics) == 0;
 }
 
-static void begin(struct ioh__pass *p)
+/* A batch is mostly sent as a whole: its frames are laid together once, instead of once for each subscriber. */
+static ioh_buf *join(const struct ioh__pass *p)
 {
-    struct ioh__delivery *d = p->first;
+    const struct ioh__delivery *d = p->first;
+    size_t len = 0;
+    for (unsigned i = 0; i < p->batch; i++, d = next_delivery(d))
+        len += d->pub->size;
+    ioh_buf *joined = p->batch > 1 && len <= JOIN_MAX ? ioh__buf_new(len) : NULL;
+    if (!joined)
+        return NULL;
+    uint8_t *at = joined->data;
+    d = p->first;
+    for (unsigned i = 0; i < p->batch; i++, d = next_delivery(d))
+        at = mempcpy(at, d->pub->body->data, d->pub->size);
+    return joined;
+}
+
+static void begin(struct ioh__hub *hub, struct ioh__pass *p)
+{
+    const struct ioh__delivery *d = p->first;
     p->topic = 0;
     for (p->batch = 1; p->batch < BATCH_MAX; p->batch++) {
         d = next_delivery(d);
         if (!d || !same_topics(d->pub, p->first->pub))
-            return;
+            break;
     }
+    p->joined = hub->options->type == IOH_EPOLL ? join(p) : NULL;
 }
 
 static void end(struct ioh__hub *hub, struct ioh__pass *p)
@@ -443,19 +335,42 @@ static void end(struct ioh__hub *hub, struct ioh__pass *p)
     pthread_mutex_lock(&topics->lock);
     for (unsigned i = 0; i < p->batch; i++, past = next_delivery(past)) {
         if (--past->pub->loops_left == 0) {
-            topics->backlog -= weight(past->pub);
-            drop_topics(past->pub);
+            topics->backlog -= ioh__publication_weight(past->pub);
+            ioh__publication_drop_topics(past->pub);
         }
     }
     pthread_mutex_unlock(&topics->lock);
+    ioh_buf_unref(p->joined);
+    p->joined = NULL;
     p->first = past;
     if (!past)
         p->last = NULL;
     for (; p->batch; p->batch--) {
         struct ioh__delivery *next = next_delivery(d);
-        unref(d->pub);
+        ioh__publication_unref(d->pub);
         d = next;
     }
+}
+
+/* The whole batch in one piece, if all of it is for this subscriber and there is room. */
+static bool offer_joined(const struct ioh__pass *p, const struct ioh__sub *sub, struct tally *tally)
+{
+    struct ioh__member *m = sub->member;
+    ioh_conn *conn = m->conn;
+    const struct ioh__delivery *d = p->first;
+    uint64_t serial = d->pub->serial;
+    if (sub->since >= serial || m->seen >= serial || conn->owes ||
+        conn->out.bytes + p->joined->len > conn->hub->options->send_high)
+        return false;
+    for (unsigned i = 0; i < p->batch; i++, d = next_delivery(d)) {
+        if (d->pub->except == m->id)
+            return false;
+        serial = d->pub->serial;
+    }
+    m->seen = serial;
+    tally->fates[IOH__FATE_DELIVERED] += p->batch;
+    put(conn, NULL, 0, p->joined, p->batch);
+    return true;
 }
 
 /* Visits the connections of this loop. true: that was the last. */
@@ -469,6 +384,8 @@ static bool visit_own(struct ioh__pass *p, struct ioh__list *subs, size_t *left,
         struct ioh__delivery *d = p->first;
         bool there = true;
         p->at = sub->link.next;
+        if (p->joined && offer_joined(p, sub, tally))
+            continue;
         for (unsigned i = 0; i < p->batch && there; i++, d = next_delivery(d))
             there = offer(sub, d->pub, tally);
     }
@@ -508,7 +425,7 @@ void ioh__topics_pass(struct ioh__hub *hub, size_t visits)
     while (p->first && visits) {
         struct tally tally = {{0}};
         if (!p->batch)
-            begin(p);
+            begin(hub, p);
         if (p->topic == p->first->pub->topic_count) {
             end(hub, p);
             continue;

@@ -103,17 +103,36 @@ void ioh__topics_put(struct ioh__topics *topics, struct ioh__topic *topic);
 /* What is owed for a subscription, or all of it (NULL), is forgotten. */
 void ioh__owed_forget(struct ioh__member *member, const struct ioh__sub *sub);
 
-/* ---- publications (topic_pass.c) */
+/* ---- publications (topic_post.c); any thread */
 
-/* Any thread. The payload is consumed. NULL: out of memory. */
+/* The payload is consumed. NULL: out of memory. */
 struct ioh__publication *ioh__publication_new(const char *name, int op, ioh_buf *payload,
                                               ioh_conn_id except, unsigned loops);
 
-/* Any thread: posts it to the loops whose connections want it; it is consumed. 0, IOH_EFULL, IOH_ENOMEM. */
+/* Posts it to the loops whose connections want it; it is consumed. 0, IOH_EFULL, IOH_ENOMEM. */
 int ioh__topics_publish(struct ioh__topics *topics, struct ioh__hub *const *hubs, unsigned count,
                         struct ioh__publication *pub);
 
-/* The thread that holds the loop: a delivery has come. */
+static inline struct ioh__publication *ioh__publication_ref(struct ioh__publication *pub)
+{
+    atomic_fetch_add_explicit(&pub->refs, 1, memory_order_relaxed);
+    return pub;
+}
+
+void ioh__publication_unref(struct ioh__publication *pub);
+
+/* What it counts as while it is on its way. */
+static inline uint64_t ioh__publication_weight(const struct ioh__publication *pub)
+{
+    return pub->size + sizeof *pub;
+}
+
+/* All loops have passed it on. Under the lock. */
+void ioh__publication_drop_topics(struct ioh__publication *pub);
+
+/* ---- passes (topic_pass.c); the thread that holds the loop */
+
+/* A delivery has come. */
 void ioh__topics_take(struct ioh__hub *hub, struct ioh__delivery *delivery);
 
 /* Goes on with what has come, for so many visits to subscribers; */

@@ -1,8 +1,9 @@
-/* The bare loop: what this kernel allows. `bare PORT http|ws`
+/* The bare loop: what this kernel allows. `bare PORT http|ws|fan`
  *
  * One thread, one level-triggered epoll set, one receive buffer; for each event one recv and one
  * send, and nothing between them but what the protocol cannot do without: HTTP looks for blank lines
- * and sends a constant for each, WebSocket unmasks and sends the frames back. No limits, no deadlines,
+ * and sends a constant for each, WebSocket unmasks and sends the frames back, or with fan to all other
+ * connections. No limits, no deadlines,
  * no checks, so it is not a server; it is the ruler that the bench lays beside one.
  *
  * PORT 0 takes a free one. Prints `listening PORT` and runs until it is killed.
@@ -27,6 +28,7 @@
 #define BUF_SIZE (256u * 1024u)
 #define KEEP_SIZE 1024 /* the start of a head or of a frame header that waits for its rest */
 #define EVENTS 512
+#define MAX_OPEN 65536
 #define REPLIES 512 /* answers one send can carry */
 
 static const char reply[] = "HTTP/1.1 200 OK\r\n"
@@ -41,6 +43,7 @@ enum state { SHAKE, OPEN };
 struct conn {
     int fd;
     enum state state;
+    size_t place;   /* in all[]; OPEN */
     size_t kept;    /* bytes in keep[] */
     uint64_t left;  /* payload of the current frame still to come */
     uint8_t key[4]; /* turned so that key[0] is for the next byte */
@@ -52,6 +55,9 @@ struct conn {
 static uint8_t buf[BUF_SIZE];
 static char replies[REPLIES * (sizeof reply - 1)];
 static int ep;
+static bool fan;
+static struct conn *all[MAX_OPEN]; /* fan: the WebSockets */
+static size_t open_count;
 
 static void fail(const char *what)
 {
@@ -61,6 +67,10 @@ static void fail(const char *what)
 
 static void drop(struct conn *c)
 {
+    if (c->state == OPEN) {
+        all[c->place] = all[--open_count];
+        all[c->place]->place = c->place;
+    }
     close(c->fd);
     free(c->late);
     free(c);
@@ -154,7 +164,11 @@ static bool ws_shake(struct conn *c, size_t len)
                      "Sec-WebSocket-Accept: %s\r\n"
                      "\r\n",
                      sum);
+    if (open_count == MAX_OPEN)
+        return false;
     c->state = OPEN;
+    c->place = open_count;
+    all[open_count++] = c;
     return put(c, out, (size_t)n);
 }
 
@@ -196,6 +210,15 @@ static size_t ws_header(struct conn *c, const uint8_t *p, size_t have)
     return 2 + ext + 4;
 }
 
+/* One write to each; who is stuck is left out. */
+static bool put_to_others(struct conn *c, const void *data, size_t len)
+{
+    for (size_t i = 0; i < open_count; i++)
+        if (all[i] != c && !all[i]->late && !put(all[i], data, len))
+            return false;
+    return true;
+}
+
 /* The answer is written over the input: a frame without its key is four bytes shorter, so out never
  * overtakes in. */
 static bool ws_input(struct conn *c, size_t len)
@@ -223,7 +246,8 @@ static bool ws_input(struct conn *c, size_t len)
     }
     if (in < end && !keep(c, in, (size_t)(end - in)))
         return false;
-    return out == buf || put(c, buf, (size_t)(out - buf));
+    size_t n = (size_t)(out - buf);
+    return n == 0 || (fan ? put_to_others(c, buf, n) : put(c, buf, n));
 }
 
 /* ---- the loop ---- */
@@ -277,9 +301,10 @@ static int open_listener(uint16_t port)
 
 int main(int argc, char **argv)
 {
-    bool ws = argc == 3 && strcmp(argv[2], "ws") == 0;
+    fan = argc == 3 && strcmp(argv[2], "fan") == 0;
+    bool ws = argc == 3 && (fan || strcmp(argv[2], "ws") == 0);
     if (argc != 3 || (!ws && strcmp(argv[2], "http") != 0)) {
-        fputs("usage: bare PORT http|ws\n", stderr);
+        fputs("usage: bare PORT http|ws|fan\n", stderr);
         return 2;
     }
     struct rlimit lim;

@@ -8,6 +8,8 @@
  *   load [-w] [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]
  *       Masked messages of BYTES bytes to an echo; DEPTH are in flight on each connection, and for the
  *       answers that came with one recv as many new ones go out in one send.
+ *   load [-p PID] fan PORT PATH CONNS SECONDS DEPTH BYTES
+ *       See load_fan.c.
  *   load ws-idle PORT PATH CONNS
  *       See load_idle.c.
  *   load loop PORT PATH CONNS, load deaf PORT PATH CONNS
@@ -106,24 +108,9 @@ static double hist_us(double part)
     return 0;
 }
 
-/* ---- processor time ---- */
-
-static uint64_t clock_ns(clockid_t id)
-{
-    struct timespec t;
-    return clock_gettime(id, &t) ? 0 : (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
-}
-
-/* ns on a processor of all threads of pid, also of those that have ended; 0 when it cannot be read. */
-static uint64_t process_ns(int pid)
-{
-    clockid_t id;
-    return pid && clock_getcpuclockid(pid, &id) == 0 ? clock_ns(id) : 0;
-}
-
 static uint64_t own_ns(void)
 {
-    return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    return load_process_ns((int)getpid());
 }
 
 /* ---- the steady path ---- */
@@ -277,12 +264,12 @@ static int measure(const struct plan *p, struct conn *conns, double seconds, int
         before[i] = conns[i].answers;
     memset(hist, 0, sizeof hist);
     hist_n = hist_max = 0;
-    uint64_t server = process_ns(pid), own = own_ns(), start = load_now();
+    uint64_t server = load_process_ns(pid), own = own_ns(), start = load_now();
     uint64_t done = run_until(p, start + (uint64_t)(seconds * 1e9), &errors);
     uint64_t ns = load_now() - start, max = hist_max;
     double p50 = hist_us(0.5), p99 = hist_us(0.99);
     own = own_ns() - own;
-    uint64_t server_end = process_ns(pid);
+    uint64_t server_end = load_process_ns(pid);
     server = server_end > server ? server_end - server : 0; /* it may have died */
 
     /* Nobody may be forgotten: each connection must have got an answer, be it late on a busy machine. */
@@ -435,6 +422,7 @@ static int usage(void)
     fputs("usage: load [-w] [-p PID] http PORT CONNS SECONDS DEPTH\n"
           "       load [-w] [-p PID] get PORT PATH CONNS SECONDS\n"
           "       load [-w] [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]\n"
+          "       load [-p PID] fan PORT PATH CONNS SECONDS DEPTH BYTES\n"
           "       load ws-idle|loop|deaf PORT PATH CONNS\n",
           stderr);
     return 2;
@@ -491,6 +479,9 @@ int main(int argc, char **argv)
         int status = run_held(port, argv[0], argv[2], atoi(argv[3]));
         return status < 0 ? usage() : status;
     }
+    if (argc == 7 && strcmp(argv[0], "fan") == 0)
+        return load_fan(port, argv[2], atoi(argv[3]), atof(argv[4]), strtoul(argv[5], NULL, 10),
+                        strtoul(argv[6], NULL, 10), pid);
     bool get = strcmp(argv[0], "get") == 0;
     if (!(http && argc == 5) && !(get && argc == 5) && !(ws && (argc == 7 || argc == 8)))
         return usage();

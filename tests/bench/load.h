@@ -30,6 +30,13 @@ bool load_shake(int fd, uint16_t port, const char *path);
  * the shortest form; answers its length, at most 14. */
 size_t load_header(uint8_t *out, int opcode, size_t len, const uint8_t *key);
 
+/* ns on a processor of all threads of pid, also of those that have ended; 0 when it cannot be read. */
+uint64_t load_process_ns(int pid);
+
+/* One WebSocket publishes, conns others hear it; see load_fan.c. The exit status. */
+int load_fan(uint16_t port, const char *path, int conns, double seconds, size_t depth, size_t bytes,
+             int pid);
+
 /* Opens conns WebSockets and holds them until the input ends; see load_idle.c. The exit status. */
 int load_idle(uint16_t port, const char *path, int conns);
 

@@ -22,6 +22,15 @@ uint64_t load_now(void)
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
+uint64_t load_process_ns(int pid)
+{
+    clockid_t id;
+    struct timespec t;
+    if (!pid || clock_getcpuclockid(pid, &id) || clock_gettime(id, &t))
+        return 0;
+    return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 /* xorshift: the payload only has to differ from message to message, and be the same in each run. */
 uint64_t load_random(void)
 {

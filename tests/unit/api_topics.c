@@ -652,6 +652,38 @@ static void a_busy_loop_refuses_more_than_its_limit(void **state)
     host_end(h);
 }
 
+/* What was published while the loop was busy goes out together: in order, and nothing to whom it was not for. */
+static void a_batch_comes_in_order_and_its_exceptions_hold(void **state)
+{
+    struct host *h = topic_host(state);
+    busy.open = false;
+    h->on.on_ws_message = wait_or_obey;
+    host_start(h);
+    struct client *c = subscriber(h, "+t/+"), *other = subscriber(h, "+t/a");
+    ioh_conn_id id = h->last_id;
+    client_ws_send(other, IOH_WS_TEXT, "wait");
+    WAIT(h, busy.waiting == 1);
+    for (int i = 0; i < 30; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", i);
+        assert_int_equal(publish(h, i < 20 ? "t/a" : "t/b", text, i == 7 ? id : 0), 0);
+    }
+    latch_open(&busy);
+    for (int i = 0; i < 30; i++) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", i);
+        assert_told(c, text);
+        if (i != 7 && i < 20)
+            assert_told(other, text);
+    }
+    assert_string_equal(tell(other, "-t/a"), "ok");
+    assert_string_equal(tell(c, "-t/+"), "ok");
+    assert_int_equal(host_stats(h).topic_delivered, 49);
+    client_ws_leave(c);
+    client_ws_leave(other);
+    host_end(h);
+}
+
 /* A thread per connection: only the one that waits is behind, and no more than send_high is laid up for it. */
 static void a_thread_that_waits_is_behind_alone(void **state)
 {
@@ -709,6 +741,7 @@ static const struct host_test tests[] = {
     HOST_TEST(bad_subscriptions_are_refused),
     HOST_TEST(bad_publications_are_refused_and_given_back),
     HOST_TEST_IN(a_busy_loop_refuses_more_than_its_limit, IN_INLINE),
+    HOST_TEST_IN(a_batch_comes_in_order_and_its_exceptions_hold, IN_INLINE | IN_ONE_LOOP),
     HOST_TEST_IN(a_thread_that_waits_is_behind_alone, IN_THREADS),
 };
 

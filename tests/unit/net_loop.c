@@ -1,24 +1,14 @@
 /* The loop: channels in slots, stale events, interest, mail, timers. */
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include <iohandler/error.h>
 
 #include "base/clock.h"
-#include "net/loop.h"
+#include "support/tube.h"
 
 /* ---- system calls and memory: counted, and failing when told */
 
@@ -73,10 +63,6 @@ void *__wrap_malloc(size_t size)
     return malloc_fails_at > 0 && --malloc_fails_at == 0 ? NULL : __real_malloc(size);
 }
 
-/* ---- a loop, and pipes for it to look at */
-
-static struct ioh__loop loop;
-
 static int set_up(void **state)
 {
     (void)state;
@@ -90,32 +76,6 @@ static int tear_down(void **state)
     realloc_fails = eventfd_fails = false;
     ioh__loop_destroy(&loop);
     return 0;
-}
-
-struct tube {
-    struct ioh__chan chan; /* the reading end */
-    int write_fd;
-};
-
-static void open_tube(struct tube *t)
-{
-    int ends[2];
-    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    t->chan = (struct ioh__chan){.fd = ends[0], .kind = IOH__CHAN_CONN};
-    t->write_fd = ends[1];
-    assert_int_equal(ioh__loop_enter(&loop, &t->chan), 0);
-}
-
-static void close_tube(struct tube *t)
-{
-    ioh__loop_leave(&loop, &t->chan);
-    close(t->chan.fd);
-    close(t->write_fd);
-}
-
-static void fill_tube(struct tube *t)
-{
-    assert_int_equal(write(t->write_fd, "x", 1), 1);
 }
 
 /* ---- slots */
@@ -458,17 +418,6 @@ static void mail_that_came_before_keeps_the_loop_awake(void **state)
     ioh__loop_poll(&loop, -1);
     assert_int_equal(last_timeout, 0);
     assert_ptr_equal(ioh__mailbox_take(&loop.mailbox), &mail);
-}
-
-static struct ioh__mail letter;
-
-static void *post_when_it_sleeps(void *arg)
-{
-    (void)arg;
-    while (atomic_load(&loop.mailbox.state) == 0)
-        usleep(100);
-    ioh__mailbox_post(&loop.mailbox, &letter);
-    return NULL;
 }
 
 static void mail_wakes_a_sleeping_loop(void **state)

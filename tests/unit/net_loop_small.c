@@ -1,20 +1,8 @@
 /* The small loop of a single connection, over poll(2): what differs from net_loop.c. */
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "base/clock.h"
-#include "net/loop.h"
-
-static struct ioh__loop loop;
+#include "support/tube.h"
 
 static int set_up_small(void **state)
 {
@@ -27,32 +15,6 @@ static int tear_down(void **state)
     (void)state;
     ioh__loop_destroy(&loop);
     return 0;
-}
-
-struct tube {
-    struct ioh__chan chan; /* the reading end */
-    int write_fd;
-};
-
-static void open_tube(struct tube *t)
-{
-    int ends[2];
-    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
-    t->chan = (struct ioh__chan){.fd = ends[0], .kind = IOH__CHAN_CONN};
-    t->write_fd = ends[1];
-    assert_int_equal(ioh__loop_enter(&loop, &t->chan), 0);
-}
-
-static void close_tube(struct tube *t)
-{
-    ioh__loop_leave(&loop, &t->chan);
-    close(t->chan.fd);
-    close(t->write_fd);
-}
-
-static void fill_tube(struct tube *t)
-{
-    assert_int_equal(write(t->write_fd, "x", 1), 1);
 }
 
 static void a_small_loop_watches_one_channel_beside_its_mailbox(void **state)
@@ -98,17 +60,6 @@ static void a_small_loop_ends_its_wait_at_its_timer(void **state)
         ioh__loop_poll(&loop, -1);
     assert_true(loop.now - begin >= 40);
     assert_true(polls <= 10); /* it slept */
-}
-
-static struct ioh__mail letter;
-
-static void *post_when_it_sleeps(void *arg)
-{
-    (void)arg;
-    while (atomic_load(&loop.mailbox.state) == 0)
-        usleep(100);
-    ioh__mailbox_post(&loop.mailbox, &letter);
-    return NULL;
 }
 
 /* poll(2) has no edges: whoever sees the mailbox has to empty the eventfd. */

@@ -22,6 +22,8 @@ static const char usage[] =
     "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"
     "  --max-connections N     --max-per-address N   beyond: reset (default: no limit)\n"
     "  --max-body N            bytes of a request's body (default 1 GiB)\n"
+    "  --compress TYPES        answers of these: 'text/html, application/json'; a star at an end\n"
+    "  --compress-min N        --compress-level N    bytes; 1 to 9\n"
     "  --ws-max-message N      bytes of a WebSocket message (default 16 MiB)\n"
     "  --ws-ping-ms N          --ws-dead-ms N        heartbeat; 0 or absent: the library's own\n"
     "  --files DIR             what lies in DIR, under /files/\n"
@@ -84,6 +86,8 @@ static struct settings parse_command_line(int argc, char **argv)
                    {"ws-dead-ms", &opt->ws_dead_ms},
                    {"max-connections", &opt->max_connections},
                    {"max-per-address", &opt->max_per_address},
+                   {"compress-min", &opt->compress_min},
+                   {"compress-level", &opt->compress_level},
                    {"drain-ms", &set.drain_ms}};
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
     enum {
@@ -94,17 +98,18 @@ static struct settings parse_command_line(int argc, char **argv)
         MAX_BODY,
         WS_MAX,
         FILES,
+        COMPRESS,
         VERBOSE,
         HELP,
         NUMBER,
-        OTHERS = 9
+        OTHERS = 10
     };
     struct option longs[NUMBERS + OTHERS + 1] = {
         {"listen", 1, NULL, LISTEN},     {"type", 1, NULL, TYPE},
         {"exec", 1, NULL, EXEC},         {"pool-full", 1, NULL, FULL},
         {"max-body", 1, NULL, MAX_BODY}, {"ws-max-message", 1, NULL, WS_MAX},
         {"files", 1, NULL, FILES},       {"verbose", 0, NULL, VERBOSE},
-        {"help", 0, NULL, HELP}};
+        {"help", 0, NULL, HELP},         {"compress", 1, NULL, COMPRESS}};
     for (int i = 0; i < NUMBERS; i++)
         longs[OTHERS + i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
     opt->max_body_bytes = (uint64_t)1 << 30;
@@ -136,6 +141,9 @@ static struct settings parse_command_line(int argc, char **argv)
             break;
         case FILES:
             set.files = optarg;
+            break;
+        case COMPRESS:
+            opt->compress = optarg;
             break;
         case VERBOSE:
             set.verbose = true;

@@ -79,6 +79,18 @@ struct ioh_options {
                                  address that its PROXY header tells. Unix sockets have none. 0 = no
                                  limit */
 
+    /* HTTP: compressed answers, with gzip for clients that take it. Of a type that is named they get Vary;
+     * a compressed one loses Accept-Ranges, its ETag becomes weak. Left alone are shared answers and files,
+     * and what has Content-Encoding, Content-Range, a digest, or Cache-Control: no-transform. The last is
+     * right for an answer that holds both a secret and what the client chose: the length of such an answer,
+     * compressed, gives the secret away bit by bit (BREACH). Streamed ones are flushed with every piece. */
+    const char *compress;  /* types, parted by commas: "text/html, application/json"; one that ends
+                                with a star stands for all that begin so. Copied. NULL = none */
+    uint32_t compress_min; /* bytes; what is known to be shorter stays plain. 0 = 1,024 */
+    uint32_t
+        compress_level; /* 1, the fastest, to 9. 0 = 4: less by a seventh than with 1, for 1.7 times its
+                                CPU; 9 takes 6 times as much for another tenth */
+
     /* deadlines, in milliseconds. None is renewed by bytes that merely trickle in. */
     uint32_t head_timeout_ms;  /* first byte of a head to its end; beyond: 408. 0 = 10,000 */
     uint32_t idle_timeout_ms;  /* HTTP between requests, and before the first. 0 = 60,000 */

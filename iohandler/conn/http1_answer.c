@@ -10,6 +10,7 @@
 #define CHUNK_HEAD_MAX 18u /* 16 hex digits, CRLF */
 /* An answer up to this is reserved as one piece; a larger body follows its head by itself. */
 #define ONE_PIECE_MAX 65536u
+#define SQUEEZE_ROOM 8192u /* a chunk of a compressed answer */
 
 static const char close_field[] = "Connection: close\r\n";
 static const char keep_field[] = "Connection: keep-alive\r\n";
@@ -182,9 +183,11 @@ static int apply_file(ioh_req *req, struct ioh__reply *r)
 
 static int apply_start(ioh_req *req, struct ioh__reply *r)
 {
-    int64_t length = r->length;
+    int64_t length = r->squeeze ? -1 : r->length; /* nobody knows how long it will be */
     decide(req, r->status);
-    req->left = length;
+    req->left = r->length;
+    req->squeeze = r->squeeze;
+    r->squeeze = NULL;
     if (ioh__status_bodyless(r->status))
         length = -2; /* RFC 9112 6.1: no Transfer-Encoding either */
     if (length == -1 && req->head.minor == 0) {
@@ -213,7 +216,42 @@ static bool queue_text(ioh_req *req, const char *text, size_t len)
     return ioh__outq_copy(&req->conn->out, &req->conn->hub->loop.mem, text, len, true);
 }
 
-/* A piece, as a chunk where the body is chunked (RFC 9112 7.1). */
+/* len bytes, of *buf or at data, as a chunk where the body is chunked (RFC 9112 7.1). *buf is NULL once it is
+ * consumed. false: out of memory. */
+static bool queue_piece(ioh_req *req, ioh_buf **buf, const void *data, size_t len)
+{
+    bool ok = true;
+    if (req->chunked) {
+        char line[CHUNK_HEAD_MAX], *end = ioh__write_hex(line, len);
+        end = put(end, "\r\n", 2);
+        ok = queue_text(req, line, (size_t)(end - line));
+    }
+    if (ok && *buf) {
+        ok = queue_buf(req, *buf);
+        *buf = NULL;
+    } else if (ok) {
+        ok = queue_text(req, data, len);
+    }
+    if (!ok || (req->chunked && !queue_text(req, "\r\n", 2)))
+        return false;
+    req->body_sent += len;
+    return true;
+}
+
+/* The same, compressed. The peer can read all of it at once; end: and it was the last. */
+static bool queue_squeezed(ioh_req *req, const void *data, size_t len, bool end)
+{
+    char room[SQUEEZE_ROOM];
+    size_t n;
+    ioh_buf *none = NULL;
+    do {
+        n = ioh__squeeze(req->squeeze, &data, &len, end, room, sizeof room);
+        if (n > 0 && !queue_piece(req, &none, room, n))
+            return false;
+    } while (n == sizeof room || len > 0);
+    return true;
+}
+
 static int apply_data(ioh_req *req, struct ioh__reply *r)
 {
     size_t len = r->buf ? r->buf->len : r->len;
@@ -223,22 +261,9 @@ static int apply_data(ioh_req *req, struct ioh__reply *r)
         req->left -= (int64_t)len;
     if (len == 0 || !req->send_body)
         return 0;
-    bool ok = true;
-    if (req->chunked) {
-        char line[CHUNK_HEAD_MAX], *end = ioh__write_hex(line, len);
-        end = put(end, "\r\n", 2);
-        ok = queue_text(req, line, (size_t)(end - line));
-    }
-    if (ok && r->buf) {
-        ok = queue_buf(req, r->buf);
-        r->buf = NULL;
-    } else if (ok) {
-        ok = queue_text(req, r->data, len);
-    }
-    if (!ok || (req->chunked && !queue_text(req, "\r\n", 2)))
-        return ioh__conn_no_memory(req->conn);
-    req->body_sent += len;
-    return ioh__conn_queued(req->conn);
+    bool ok = req->squeeze ? queue_squeezed(req, r->buf ? r->buf->data : r->data, len, false)
+                           : queue_piece(req, &r->buf, r->data, len);
+    return ok ? ioh__conn_queued(req->conn) : ioh__conn_no_memory(req->conn);
 }
 
 static int apply_end(ioh_req *req)
@@ -247,6 +272,8 @@ static int apply_end(ioh_req *req)
         ioh__conn_die(req->conn, IOH__END_LOCAL, true);
         return IOH_ELENGTH;
     }
+    if (req->squeeze && req->send_body && !queue_squeezed(req, NULL, 0, true))
+        return ioh__conn_no_memory(req->conn);
     if (req->chunked && !queue_text(req, "0\r\n\r\n", 5))
         return ioh__conn_no_memory(req->conn);
     return answered(req, 0);
@@ -287,6 +314,8 @@ int ioh__reply_apply(ioh_req *req, struct ioh__reply *r)
     int rc = apply(req, r);
     ioh_buf_unref(r->buf);
     ioh__file_unref(r->file);
+    if (r->squeeze)
+        ioh__squeeze_put(r->squeeze);
     return rc;
 }
 

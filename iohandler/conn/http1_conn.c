@@ -32,6 +32,8 @@ static void free_req(ioh_conn *conn)
         return;
     ioh__http1_drop_input(&hub->loop.mem, req);
     free(req->ws_fields);
+    if (req->squeeze)
+        ioh__squeeze_put(req->squeeze);
     conn->as.http1.req = NULL;
     if (!hub->spare_req)
         hub->spare_req = req;
@@ -197,7 +199,8 @@ static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh_
     struct ioh__http1_conn *h = &conn->as.http1;
     ioh_req *req = h->req;
     req->base = (const char *)data;
-    req->number = ++h->number;
+    h->number = (h->number + 1) & ~IOH__TAKES_GZIP;
+    req->number = h->number;
     req->close = !req->head.keep_alive;
     req->continue_pending =
         req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
@@ -464,7 +467,7 @@ static void http1_overloaded(ioh_conn *conn)
 ioh_req *ioh__http1_request(ioh_conn *conn, uint32_t number)
 {
     ioh_req *req = conn->proto == &ioh__proto_http1 ? conn->as.http1.req : NULL;
-    return req && req->number == number ? req : NULL;
+    return req && req->number == (number & ~IOH__TAKES_GZIP) ? req : NULL;
 }
 
 static bool http1_gone(ioh_conn *conn, struct ioh__job *job)

@@ -7,6 +7,7 @@
 
 #include "conn/reach.h"
 #include "conn/req.h"
+#include "proto/http_encoding.h"
 
 /* ---- checks */
 
@@ -60,6 +61,7 @@ struct ioh__message *ioh__reply_message(struct ioh_req_id id, struct ioh__reply 
     if (!m || !take_along(r)) {
         ioh_buf_unref(r->buf);
         ioh__file_unref(r->file);
+        ioh__squeeze_put(r->squeeze);
         free(m);
         return NULL;
     }
@@ -89,6 +91,31 @@ static int say(ioh_req *req, struct ioh__reply *r)
     return ioh__conn_post(req->conn, ioh__reply_message(id, r), bytes);
 }
 
+/* ---- compressed answers */
+
+/* Does the client like gzip better than nothing (RFC 9110 12.5.3)? */
+static bool takes_gzip(const ioh_req *req)
+{
+    const unsigned have = 1u << IOH__CODING_GZIP | 1u << IOH__CODING_IDENTITY;
+    struct ioh__codings codings;
+    ioh__http_codings(req->base, &req->head, &codings);
+    return ioh__coding_choose(&codings, have) == IOH__CODING_GZIP;
+}
+
+/* Applies or posts what begins an answer. It is compressed before the loop is asked for, which others may
+ * have meanwhile. */
+static int say_first(ioh_req *req, struct ioh__reply *r)
+{
+    struct ioh__compress *c = req->conn->hub->compress;
+    struct ioh__coded coded;
+    if (!c || !ioh__compress_suits(c, r, &coded))
+        return say(req, r);
+    ioh__compress_reply(c, takes_gzip(req), r, &coded);
+    int rc = say(req, r);
+    ioh__coded_free(&coded);
+    return rc;
+}
+
 /* ---- in a callback */
 
 int ioh__reply_may_begin(const ioh_req *req)
@@ -112,7 +139,7 @@ int ioh_respond(ioh_req *req, int status, const struct ioh_header *headers, size
     if (rc)
         return rc;
     req->said = IOH__ANSWER_DONE;
-    return say(req, &r);
+    return say_first(req, &r);
 }
 
 int ioh_respond_buf(ioh_req *req, int status, const struct ioh_header *headers, size_t count,
@@ -127,7 +154,7 @@ int ioh_respond_buf(ioh_req *req, int status, const struct ioh_header *headers, 
         return rc;
     }
     req->said = IOH__ANSWER_DONE;
-    return say(req, &r);
+    return say_first(req, &r);
 }
 
 int ioh_respond_shared(ioh_req *req, const ioh_response *response)
@@ -151,7 +178,7 @@ int ioh_respond_start(ioh_req *req, int status, const struct ioh_header *headers
         return rc;
     req->said = IOH__ANSWER_STREAMING;
     req->said_left = length;
-    return say(req, &r);
+    return say_first(req, &r);
 }
 
 static int say_piece(ioh_req *req, struct ioh__reply *r, size_t len)
@@ -201,8 +228,11 @@ void ioh_respond_close(ioh_req *req)
 
 struct ioh_req_id ioh_defer(ioh_req *req)
 {
+    struct ioh_req_id id = {.conn = ioh_conn_get_id(req->conn), .number = req->number};
     req->deferred = true;
-    return (struct ioh_req_id){.conn = ioh_conn_get_id(req->conn), .number = req->number};
+    if (req->conn->hub->compress && takes_gzip(req))
+        id.number |= IOH__TAKES_GZIP;
+    return id;
 }
 
 /* ---- shared answers */

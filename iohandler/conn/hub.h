@@ -38,6 +38,7 @@ enum ioh__phase {
     IOH__PHASE_ENDED,
 };
 
+struct ioh__compress;
 struct ioh__crew;
 struct ioh__message;
 struct ioh__delivery;
@@ -65,7 +66,8 @@ struct ioh__hub {
     ioh_server *server;
     struct ioh__hub *const *all; /* the server's hubs, this one among them */
     unsigned all_count;
-    struct ioh__crew *crew; /* who else runs callbacks */
+    struct ioh__crew *crew;         /* who else runs callbacks */
+    struct ioh__compress *compress; /* NULL: no answer is */
     struct ioh__http1_limits limits;
     struct ioh__pass
         *pass; /* that goes along its connections' subscriptions: its own; single: the acceptor's */

@@ -34,6 +34,7 @@ static void give_back(struct ioh__message *m)
         ioh_buf_unref(m->as.reply.reply.buf);
         ioh__file_unref(m->as.reply.reply.file);
         ioh_response_destroy(m->as.reply.reply.shared);
+        ioh__squeeze_put(m->as.reply.reply.squeeze);
     }
     if (m->head.kind == IOH__MESSAGE_SUBSCRIBE)
         ioh__sub_drop(m->as.sub);
@@ -109,6 +110,7 @@ static void handle_reply(struct ioh__hub *hub, ioh_conn *conn, struct ioh__messa
         rc = ioh__reply_apply(req, reply);
         reply->buf = NULL;
         reply->file = NULL;
+        reply->squeeze = NULL;
     }
     give_back(m);
     if (rc < 0 && m->deferred) {

@@ -3,6 +3,7 @@
 #ifndef IOH_CONN_MESSAGE_H
 #define IOH_CONN_MESSAGE_H
 
+#include "conn/compress.h"
 #include "conn/file.h"
 #include "conn/hub.h"
 
@@ -50,10 +51,11 @@ struct ioh__reply {
     struct ioh__fields fields;
     const void *data; /* the body, or a piece: copied when it is applied; */
     size_t len;
-    ioh_buf *buf;           /* or this: the reference goes to whoever applies it */
-    struct ioh__file *file; /* likewise */
-    ioh_response *shared;   /* likewise */
-    int64_t length;         /* START: of the body, -1 unknown */
+    ioh_buf *buf;                 /* or this: the reference goes to whoever applies it */
+    struct ioh__file *file;       /* likewise */
+    ioh_response *shared;         /* likewise */
+    struct ioh__squeeze *squeeze; /* START: likewise: it compresses the body */
+    int64_t length;               /* START: of the body, -1 unknown */
 };
 
 /* What every mail begins with. */

@@ -56,10 +56,11 @@ struct ioh_req {
     /* and answering */
     enum ioh__answer answer;
     int status;
-    bool close;     /* the connection ends after this answer */
-    bool chunked;   /* the answer's body is */
-    bool send_body; /* false: HEAD, 204, 304 */
-    int64_t left;   /* of an announced length, -1: not announced */
+    bool close;                   /* the connection ends after this answer */
+    bool chunked;                 /* the answer's body is */
+    bool send_body;               /* false: HEAD, 204, 304 */
+    struct ioh__squeeze *squeeze; /* what compresses it; NULL: nothing does */
+    int64_t left;                 /* of an announced length, -1: not announced */
     uint64_t body_sent;
 
     struct ioh__http1_field fields[]; /* options.max_headers */

@@ -137,6 +137,7 @@ static struct ioh__hub *make_hub(const struct ioh__hub *like)
     hub->options = like->options;
     hub->server = like->server;
     hub->crew = like->crew;
+    hub->compress = like->compress;
     hub->pass = like->pass;
     hub->load = 1;
     if (ioh__hub_init(hub, 0) == 0)

@@ -50,6 +50,8 @@ static void fill_defaults(struct ioh_options *o)
     set_default32(&o->max_uri_bytes, o->max_head_bytes < 8192 ? o->max_head_bytes : 8192);
     set_default32(&o->max_headers, 100);
     set_default64(&o->max_body_bytes, 64u << 20);
+    set_default32(&o->compress_min, 1024);
+    set_default32(&o->compress_level, 4);
     set_default32(&o->head_timeout_ms, 10000);
     set_default32(&o->idle_timeout_ms, 60000);
     set_default32(&o->body_timeout_ms, 30000);
@@ -98,6 +100,7 @@ static int check(const struct ioh_options *o, char *error)
         {"max_head_bytes", o->max_head_bytes, 64, 65535},
         {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},
         {"max_headers", o->max_headers, 1, 1000},
+        {"compress_level", o->compress_level, 1, 9},
         {"ws_dead_ms", o->ws_dead_ms, o->ws_ping_ms < UINT32_MAX ? o->ws_ping_ms + 1 : 1,
          UINT32_MAX},
         {"send_low", o->send_low, 0, o->send_high},

@@ -67,7 +67,12 @@ static int reply(ioh_server *s, struct ioh_req_id id, struct ioh__reply *r,
     int rc = ioh__reply_check(r, headers, count);
     if (rc)
         return rc;
+    struct ioh__coded coded = {.list = NULL};
+    bool begins = r->kind == IOH__REPLY_WHOLE || r->kind == IOH__REPLY_START;
+    if (begins && s->compress && ioh__compress_suits(s->compress, r, &coded))
+        ioh__compress_reply(s->compress, (id.number & IOH__TAKES_GZIP) != 0, r, &coded);
     struct ioh__message *m = ioh__reply_message(id, r);
+    ioh__coded_free(&coded);
     if (m)
         m->deferred = true;
     return give(s, m);

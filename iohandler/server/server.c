@@ -47,6 +47,13 @@ int ioh_server_create(ioh_server **server, const struct ioh_handler *handler,
         free(s);
         return rc;
     }
+    if (rc == 0)
+        rc = ioh__compress_create(&s->compress, &s->options, s->error);
+    s->options.compress = NULL; /* the host's */
+    if (rc == IOH_ENOMEM) {
+        free(s);
+        return rc;
+    }
     s->broken = rc != 0;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -191,6 +198,7 @@ void ioh_server_destroy(ioh_server *s)
         ioh__sock_listen_close(&s->listeners[i]);
     ioh__hubs_free(s);
     ioh__crew_destroy(&s->crew);
+    ioh__compress_destroy(s->compress);
     free(s->listeners);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);

@@ -33,6 +33,7 @@ struct ioh_server {
     unsigned listener_count;
 
     struct ioh__crew crew;
+    struct ioh__compress *compress; /* NULL: answers are not */
     struct ioh__hub **hubs;
     unsigned hub_count;
     struct ioh__thread *threads;

@@ -31,6 +31,7 @@ static int make_hub(ioh_server *s, unsigned index)
     hub->options = &s->options;
     hub->server = s;
     hub->crew = &s->crew;
+    hub->compress = s->compress;
     hub->all = s->hubs;
     hub->all_count = s->options.epoll_threads;
     hub->stepping = s->driven;

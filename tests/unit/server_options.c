@@ -57,6 +57,9 @@ static const struct {
     {FIELD(max_body_bytes), 67108864},
     {FIELD(max_connections), 0},
     {FIELD(max_per_address), 0},
+    {FIELD(compress), 0}, /* a pointer, which is only looked at by the server */
+    {FIELD(compress_min), 1024},
+    {FIELD(compress_level), 4},
     {FIELD(head_timeout_ms), 10000},
     {FIELD(idle_timeout_ms), 60000},
     {FIELD(body_timeout_ms), 30000},
@@ -164,6 +167,9 @@ static const struct range {
     {"max_body_bytes", 1, UINT64_MAX},
     {"max_connections", 1, UINT32_MAX},
     {"max_per_address", 1, UINT32_MAX},
+    {"compress", 0, UINTPTR_MAX},
+    {"compress_min", 1, UINT32_MAX},
+    {"compress_level", 1, 9},
     {"head_timeout_ms", 1, UINT32_MAX},
     {"idle_timeout_ms", 1, UINT32_MAX},
     {"body_timeout_ms", 1, UINT32_MAX},
@@ -535,6 +541,7 @@ static void smallest_and_largest_values_together_make_a_server_that_starts(void 
         given.epoll_threads = largest ? 8 : 1;
         given.work_op_threads = given.pool_threads = largest ? 16 : 1;
         given.keep_fd_limit = 1;
+        given.compress = largest ? "*" : NULL;
         ioh_server *server = create(&given);
         assert_int_equal(ioh_server_listen(server, "127.0.0.1:0", NULL), 0);
         assert_int_equal(ioh_server_start(server), 0);

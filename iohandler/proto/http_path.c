@@ -28,9 +28,11 @@ int ioh__path_decode(struct ioh_str path, const char *prefix, char *out, size_t 
                 return IOH_EINVAL;
             c = (char)(hex_value(p[1]) << 4 | hex_value(p[2]));
             p += 2;
-            if (c == '/' || c == 0)
+            if (c == '/')
                 return IOH_EINVAL;
         }
+        if (c == 0)
+            return IOH_EINVAL;
         if (len + 1 >= size || len == INT_MAX)
             return IOH_ETOOBIG;
         out[len] = c;

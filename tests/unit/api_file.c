@@ -1,63 +1,25 @@
 /* ioh_send_file(), ioh_req_path_decode(): what is refused, what each option does, large files and the queue. */
 #include "support/common.h"
 
-#include <fcntl.h>
-#include <ftw.h>
-#include <sys/stat.h>
+#include "support/folder.h"
 
 #define LARGE 3000000u
 
 /* ---- a folder */
 
-static char folder[64];
-static int dir = -1;
-
-static void write_file(const char *name, const void *data, size_t len)
-{
-    const struct timespec past[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
-    int fd = openat(dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, data, len), len);
-    assert_int_equal(futimens(fd, past), 0);
-    close(fd);
-}
-
-static void write_text(const char *name, const char *text)
-{
-    write_file(name, text, strlen(text));
-}
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-    (void)st;
-    (void)flag;
-    (void)ftw;
-    return remove(path);
-}
-
-static void remove_folder(void)
-{
-    close(dir);
-    nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
-}
-
 static void make_folder(void)
 {
-    snprintf(folder, sizeof folder, "/tmp/ioh-test-XXXXXX");
-    assert_non_null(mkdtemp(folder));
-    dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    assert_true(dir >= 0);
-    atexit(remove_folder);
+    folder_make();
     uint8_t *large = pattern(LARGE);
-    write_file("large.bin", large, LARGE);
+    folder_write("large.bin", large, LARGE);
     free(large);
-    write_text("a.txt", "a text");
-    write_text("a.txt.gz", "zipped");
-    write_text("index.html", "the index");
-    write_text("home.html", "at home");
+    folder_text("a.txt", "a text");
+    folder_text("a.txt.gz", "zipped");
+    folder_text("index.html", "the index");
+    folder_text("home.html", "at home");
     assert_int_equal(mkdirat(dir, "sub", 0755), 0);
-    write_text("sub/index.html", "below");
-    write_text(".dotted", "dotted");
+    folder_text("sub/index.html", "below");
+    folder_text(".dotted", "dotted");
     assert_int_equal(symlinkat("a.txt", dir, "inside"), 0);
     assert_int_equal(symlinkat("/etc/hostname", dir, "outside"), 0);
 }

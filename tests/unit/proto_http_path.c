@@ -102,6 +102,8 @@ static void what_names_no_file_is_refused(void **state)
     assert_int_equal(decode_error("/a%00b", "", 100), IOH_EINVAL);
     assert_int_equal(decode_error("/a%2fb", "", 100), IOH_EINVAL);
     assert_int_equal(decode_error("/a%2Fb", "", 100), IOH_EINVAL);
+    char out[10];
+    assert_int_equal(ioh__path_decode((struct ioh_str){"/a\0b", 4}, "", out, 10), IOH_EINVAL);
     assert_int_equal(decode_error("/a%", "", 100), IOH_EINVAL);
     assert_int_equal(decode_error("/a%2", "", 100), IOH_EINVAL);
     assert_int_equal(decode_error("/a%g0", "", 100), IOH_EINVAL);

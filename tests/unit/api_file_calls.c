@@ -272,8 +272,8 @@ static void without_memory_no_file_stays_open(void **state)
             struct client *c = client_open(h);
             assert_int_equal(client_get(c, "/small.txt"), 200);
             forget_calls();
-            client_request(c, "GET", "/large.bin", fields[kind]);
             failing_malloc = n;
+            client_request(c, "GET", "/large.bin", fields[kind]);
             int status = client_read(c, false);
             refused += status != 200 && status != 206;
             failing_malloc = 0;

@@ -80,10 +80,13 @@ struct ioh_options {
                                  limit */
 
     /* HTTP: compressed answers, with gzip for clients that take it. Of a type that is named they get Vary;
-     * a compressed one loses Accept-Ranges, its ETag becomes weak. Left alone are shared answers and files,
-     * and what has Content-Encoding, Content-Range, a digest, or Cache-Control: no-transform. The last is
-     * right for an answer that holds both a secret and what the client chose: the length of such an answer,
-     * compressed, gives the secret away bit by bit (BREACH). Streamed ones are flushed with every piece. */
+     * a compressed one loses Accept-Ranges, and its ETag becomes weak (If-None-Match compares weakly anyway:
+     * RFC 9110 13.1.2). A whole body is compressed by the thread that answers, within the call; a streamed
+     * one by its epoll thread, and flushed with every piece. At most 120 streamed answers at a time are, the
+     * others go plain. Left alone are shared answers and files, and what has Content-Encoding,
+     * Content-Range, a digest, or Cache-Control: no-transform. The last is right for an answer that holds
+     * both a secret and what the client chose: the length of such an answer, compressed, gives the secret
+     * away bit by bit (BREACH). */
     const char *compress;  /* types, parted by commas: "text/html, application/json"; one that ends
                                 with a star stands for all that begin so. Copied. NULL = none */
     uint32_t compress_min; /* bytes; what is known to be shorter stays plain. 0 = 1,024 */

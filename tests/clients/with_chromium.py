@@ -226,8 +226,45 @@ async def page_makes_load_without_errors(page):
           "errors")
 
 
+async def page_sends_a_form_with_awkward_names(page):
+    """Names, file names and content come as the page meant them; quotes and line ends in names are
+    percent-encoded (WHATWG HTML 4.10.21.8)."""
+    sent = """(async () => {
+        const form = new FormData(), bytes = new Uint8Array(300000);
+        for (let i = 0; i < bytes.length; i++) bytes[i] = [13, 10, 45, 45, 0, i][i % 6];
+        form.append('a"b\\r\\nc\\\\d', 'two\\nlines "and" \\u00e4');
+        form.append('f', new File([bytes], 'C:\\\\x;y="z".bin', {type: 'image/png'}));
+        form.append('empty', '');
+        const answer = await fetch('/form', {method: 'POST', body: form});
+        const hash = new Uint8Array(await crypto.subtle.digest('SHA-256', bytes));
+        return [answer.status, await answer.json(),
+                [...hash].map((b) => b.toString(16).padStart(2, '0')).join('')];
+    })()"""
+    status, form, digest = await page.value(sent)
+    equal(status, 200, "status")
+    named, file, empty = form["fields"]
+    equal(named["name"], "a%22b%0D%0Ac\\d", "name")
+    equal(named["value"].encode("latin-1").decode(), "two\r\nlines \"and\" \u00e4", "value")
+    equal(file["filename"], "C:\\x;y=%22z%22.bin", "file name")
+    equal((file["type"], file["bytes"], file["sha256"]), ("image/png", 300000, digest), "file")
+    equal(empty, {"name": "empty", "value": ""}, "the empty field")
+
+
+async def page_reads_compressed_answers(page):
+    sizes = await page.value("""(async () => {
+        const plain = [];
+        for (const path of ['/stream?bytes=500000', '/stream?bytes=500000&chunked=1']) {
+            const answer = await fetch(path);
+            plain.push(answer.headers.get('content-encoding'), (await answer.text()).length);
+        }
+        return plain;
+    })()""")
+    equal(sizes, ["gzip", 500000, "gzip", 500000], "codings and lengths")
+
+
 STEPS = (page_loads_without_errors, page_asks_nobody_but_its_origin, page_fits_a_telephone,
-         page_moves_its_charts, page_chats_with_a_python_client, page_makes_load_without_errors)
+         page_moves_its_charts, page_chats_with_a_python_client, page_sends_a_form_with_awkward_names,
+         page_reads_compressed_answers, page_makes_load_without_errors)
 LATEST = {}     # demo's address: {name of a step: None or what was wrong}
 
 

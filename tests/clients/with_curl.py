@@ -157,6 +157,48 @@ def curl_sends_cookies(run):
 
 
 @test
+def curl_sends_a_form_with_files(run):
+    with tempfile.TemporaryDirectory() as folder:
+        contents = [b"", os.urandom(1000000), b"\r\n--" * 5000]
+        args = ["-F", "a=1", "-F", 'q"uote=two words;type=text/plain']
+        for i, content in enumerate(contents):
+            path = os.path.join(folder, "file %d" % i)
+            with open(path, "wb") as file:
+                file.write(content)
+            args += ["-F", "f=@" + path]
+        out, _ = curl(run, "-f", *args, run.origin + "/form")
+    fields = json.loads(out)["fields"]
+    equal(fields[0], {"name": "a", "value": "1"}, "a field")
+    has((('q"uote', "two words"), ("q%22uote", "two words")), (fields[1]["name"], fields[1]["value"]),
+        "a quote in a name, as this curl escapes it")
+    equal([(f["filename"], f["bytes"], f["sha256"]) for f in fields[2:]],
+          [("file %d" % i, len(content), hashlib.sha256(content).hexdigest())
+           for i, content in enumerate(contents)], "files")
+
+
+@test
+def curl_sends_pairs(run):
+    for args in ((), ("-G",)):
+        out, _ = curl(run, "-f", *args, "--data-urlencode", "a=x&y=z+%", "-d", "b=", "-d", "a=2",
+                      run.origin + "/form")
+        equal(json.loads(out)["fields"], [{"name": "a", "value": "x&y=z+%"}, {"name": "b", "value": ""},
+                                          {"name": "a", "value": "2"}], "pairs")
+
+
+@test
+def curl_reads_compressed_answers(run):
+    for more in ("", "&chunked=1"):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "out")
+            out, _ = curl(run, "-f", "--compressed", "-o", path, "-w", "%{size_download}",
+                          run.origin + "/stream?bytes=3000001" + more)
+            with open(path, "rb") as file:
+                equal(hashlib.sha256(file.read()).hexdigest(), stream_hash(3000001), "hash")
+        if int(out) > 100000:
+            raise Wrong("%s bytes came: not compressed" % out.decode())
+
+
+@test
 def curl_is_told_when_the_target_is_too_long(run):
     out, _ = curl(run, "-o", os.devnull, "-w", "%{http_code}", run.origin + "/" + "a" * 9000)
     equal(out, b"414", "status")

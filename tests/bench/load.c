@@ -10,8 +10,8 @@
  *       answers that came with one recv as many new ones go out in one send.
  *   load [-p PID] fan PORT PATH CONNS SECONDS DEPTH BYTES
  *       See load_fan.c.
- *   load ws-idle PORT PATH CONNS
- *       See load_idle.c.
+ *   load ws-idle PORT PATH CONNS, load ws-burst PORT PATH CONNS
+ *       See load_idle.c and load_burst.c.
  *   load loop PORT PATH CONNS, load deaf PORT PATH CONNS
  *       See load_beside.c.
  *
@@ -423,7 +423,7 @@ static int usage(void)
           "       load [-w] [-p PID] get PORT PATH CONNS SECONDS\n"
           "       load [-w] [-p PID] ws PORT PATH CONNS SECONDS DEPTH BYTES [binary]\n"
           "       load [-p PID] fan PORT PATH CONNS SECONDS DEPTH BYTES\n"
-          "       load ws-idle|loop|deaf PORT PATH CONNS\n",
+          "       load ws-idle|ws-burst|loop|deaf PORT PATH CONNS\n",
           stderr);
     return 2;
 }
@@ -442,6 +442,8 @@ static int run_held(uint16_t port, const char *what, const char *path, int conns
 {
     if (strcmp(what, "ws-idle") == 0)
         return load_idle(port, path, conns);
+    if (strcmp(what, "ws-burst") == 0)
+        return load_burst(port, path, conns);
     if (strcmp(what, "loop") == 0)
         return load_loop(port, path, conns);
     return strcmp(what, "deaf") == 0 ? load_deaf(port, path, conns) : -1;

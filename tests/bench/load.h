@@ -40,6 +40,9 @@ int load_fan(uint16_t port, const char *path, int conns, double seconds, size_t 
 /* Opens conns WebSockets and holds them until the input ends; see load_idle.c. The exit status. */
 int load_idle(uint16_t port, const char *path, int conns);
 
+/* Opens conns WebSockets at once; see load_burst.c. The exit status. */
+int load_burst(uint16_t port, const char *path, int conns);
+
 /* What goes on beside a measurement, until the input ends; see load_beside.c. The exit status. */
 int load_loop(uint16_t port, const char *path, int conns);
 int load_deaf(uint16_t port, const char *path, int conns);

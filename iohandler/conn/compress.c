@@ -273,7 +273,8 @@ bool ioh__compress_suits(const struct ioh__compress *c, const struct ioh__reply 
     int64_t len = body_len(r);
     const char *type = NULL;
     *coded = (struct ioh__coded){.etag = NOWHERE, .ranges = NOWHERE};
-    if (ioh__status_bodyless(r->status) || r->status == 206 || (len >= 0 && len < c->min))
+    bool empty = ioh__status_bodyless(r->status) || r->status == 205;
+    if (empty || r->status == 206 || (len >= 0 && len < c->min))
         return false;
     for (size_t i = 0; i < r->fields.count; i++) {
         const struct ioh_header *h = &r->fields.list[i];

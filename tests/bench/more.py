@@ -98,3 +98,12 @@ def parse(bench):
             print(line, flush=True)
         if program.wait(5):
             bench.fault("parse: the two do not find the same fields")
+
+
+def publish(bench):
+    """What ioh_publish() costs its caller; loop, reader and caller have all cores."""
+    for size in (64, 16384):
+        with Process(bench.all_cores, bench.bin / "publish", 5000, 100, size) as program:
+            print(program.line(AB_S), flush=True)
+            if program.wait(5):
+                bench.fault("publish: something was not delivered")

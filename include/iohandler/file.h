@@ -13,7 +13,7 @@
  * RFC 9110 wants of a file: Content-Type by the extension, ETag and Last-Modified, conditional
  * requests (304, 412), one range or several (206, 416), HEAD, precompressed siblings, a redirect for a
  * directory without its slash. Nothing outside the directory is ever opened, whatever the path or a
- * symbolic link says.
+ * symbolic link says. options.compress does not touch files.
  *
  * Small files leave in one piece with their head, others go from the page cache to the socket without
  * a copy. A file that shrinks meanwhile ends the connection, since the length was promised; of one that

@@ -30,7 +30,7 @@ import with_node                    # noqa: E402
 import with_python                  # noqa: E402
 
 CLIENTS = (with_curl, with_python, with_node, with_chromium)
-COMPRESS = ["--compress", "text/*, application/json", "--compress-min", "200"]
+OPTIONS = ["--compress", "text/*, application/json", "--compress-min", "200", "--files", "site"]
 CONFIGURATIONS = {"auto": CLIENTS, "pool": CLIENTS[:3], "threads": CLIENTS[:3]}
 
 
@@ -75,7 +75,7 @@ def client_group(client, config, args):
         return [(name(test.__name__), missing) for test in tests]
     results = []
     try:
-        with Demo(args.build, config.options + COMPRESS) as demo:
+        with Demo(args.build, config.options + OPTIONS) as demo:
             base = config.descriptors_with(0, demo.descriptors())
             for test in tests:
                 results.append((name(test.__name__), outcome(test, Run(demo, args.build))))

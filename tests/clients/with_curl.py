@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 
+import site_files as site
 from helpers import Wrong, equal, has, stream_hash
 
 TESTS = []
@@ -202,3 +203,48 @@ def curl_reads_compressed_answers(run):
 def curl_is_told_when_the_target_is_too_long(run):
     out, _ = curl(run, "-o", os.devnull, "-w", "%{http_code}", run.origin + "/" + "a" * 9000)
     equal(out, b"414", "status")
+
+
+# ---- files
+
+@test
+def curl_resumes_a_download(run):
+    whole = site.LARGE
+    with tempfile.TemporaryDirectory(prefix="ioh-test-") as folder:
+        path = os.path.join(folder, "large.bin")
+        with open(path, "wb") as out:
+            out.write(whole[:123457])
+        _, log = curl(run, "-v", "-f", "-C", "-", "-o", path, run.origin + "/files/large.bin")
+        has(log, "< HTTP/1.1 206 Partial Content", "log")
+        with open(path, "rb") as done:
+            equal(hashlib.sha256(done.read()).hexdigest(), hashlib.sha256(whole).hexdigest(), "hash")
+
+
+@test
+def curl_gets_parts_of_a_file(run):
+    out, log = curl(run, "-v", "-r", "0-3,500-502", run.origin + "/files/digits.bin")
+    has(log, "multipart/byteranges", "log")
+    has(out, b"Content-Range: bytes 0-3/1000\r\n\r\n0123\r\n--", "first part")
+    has(out, b"Content-Range: bytes 500-502/1000\r\n\r\n012\r\n--", "second part")
+
+
+@test
+def curl_asks_by_time_and_by_tag(run):
+    with tempfile.TemporaryDirectory(prefix="ioh-test-") as folder:
+        path, tag = os.path.join(folder, "hello.txt"), os.path.join(folder, "tag")
+        url = run.origin + "/files/hello.txt"
+        curl(run, "-f", "-R", "--etag-save", tag, "-o", path, url)
+        equal(int(os.stat(path).st_mtime), site.TIME, "the time of the copy")
+        for known in (("-z", path), ("--etag-compare", tag)):
+            out, log = curl(run, "-v", *known, url)
+            has(log, "< HTTP/1.1 304 Not Modified", "log")
+            equal(out, b"", "body")
+
+
+@test
+def curl_takes_a_file_as_it_can_decode_it(run):
+    _, log = curl(run, "-v", "-H", "Accept-Encoding: br, gzip", run.origin + "/files/app.js")
+    has(log.lower(), "content-encoding: br", "log")
+    with_dots, _ = curl(run, "--path-as-is", "-o", os.devnull, "-w", "%{http_code}",
+                        run.origin + "/files/../../etc/passwd")
+    equal(with_dots, b"404", "status")

@@ -199,6 +199,24 @@ async def a_file_takes_no_memory_and_one_descriptor(bench):
 
 
 @test
+async def files_in_a_pipeline_are_open_one_at_a_time(bench):
+    """Even those of which several would fit below the mark of the send queue."""
+    with bench.demo("--files", "site", "--write-timeout-ms", "60000") as demo:
+        until = bench.until(30)
+        random_file(demo, "mid.bin", 60000)
+        async with deaf_client(demo.tcp, GET % (b"mid.bin", b"") * 150, until) as conn:
+            for _ in range(30):
+                if files_open(demo) > 1:
+                    raise Wrong("%d files are open" % files_open(demo))
+                await asyncio.sleep(0.01)
+            await files_open_become(demo, 1, until)
+            hear(conn)
+            for _ in range(150):
+                equal(len((await stream.read_answer(conn, until)).body), 60000, "bytes of a file")
+            await ping(conn, until)
+
+
+@test
 async def who_does_not_read_a_file_is_dropped(bench):
     with bench.demo("--files", "site", "--write-timeout-ms", "500") as demo:
         until = bench.until(20)

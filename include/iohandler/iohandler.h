@@ -22,6 +22,7 @@
 #include <iohandler/server.h>
 #include <iohandler/conn.h>
 #include <iohandler/req.h>
+#include <iohandler/sse.h>
 #include <iohandler/form.h>
 #include <iohandler/file.h>
 #include <iohandler/ws.h>

@@ -74,7 +74,7 @@ IOH_API void ioh_req_set_user(ioh_req *req, void *user);
 /* ---- answering
  *
  * All [in a callback] of the same connection. They answer 0, IOH_QUEUED, or:
- *   IOH_EINVAL   status is not 200 to 599, or data is NULL with a length
+ *   IOH_EINVAL   status is not 200 to 599 (informational: 102 to 199), or data is NULL with a length
  *   IOH_EHEADER  a field that must not be sent: bad name or value, or one of the library's own
  *   IOH_EDONE    answered already
  *   IOH_EGONE    the connection is closing
@@ -105,6 +105,29 @@ IOH_API int ioh_respond_data(ioh_req *req, const void *data, size_t len);
 IOH_API int ioh_respond_data_buf(ioh_req *req, ioh_buf *buf);
 IOH_API int ioh_respond_end(ioh_req *req);
 
+/* The end with fields behind a chunked body (RFC 9110 6.5), copied; where there are no chunks they are dropped.
+ * Who reads the answer may never see them: nothing may depend on it. IOH_EHEADER also for fields that may
+ * not stand there (RFC 9110 6.5.1): what frames, routes, authenticates or controls, Content-Type, -Encoding
+ * and -Range. */
+IOH_API int ioh_respond_end_trailers(ioh_req *req, const struct ioh_header *headers, size_t count);
+
+/* The other way round: after ioh_respond_start() the library asks for data. fn runs as a callback of the
+ * connection, soon, and again whenever at most options.send_low bytes are queued, until the answer has ended.
+ * It sends by ioh_respond_data(), best up to room bytes, and ends by ioh_respond_end(). When it does neither
+ * it has nothing now: it is asked again after ioh_respond_more() or ioh_reply_more(). Where no body is sent
+ * (HEAD, 204, 304) the answer ends at once and fn is not called. 0, IOH_EINVAL (fn is NULL), IOH_ESTATE,
+ * IOH_EDONE, IOH_EGONE, IOH_ENOMEM. */
+typedef void (*ioh_more_fn)(ioh_req *req, size_t room, void *user);
+IOH_API int ioh_respond_pull(ioh_req *req, ioh_more_fn fn, void *user);
+
+/* There is something to ask for again. 0, or as ioh_respond_pull(). */
+IOH_API int ioh_respond_more(ioh_req *req);
+
+/* A head before the answer's own: 103 (Early Hints), 102, 104 and others from 102 to 199 (RFC 9110 15.2), any
+ * number of them, before the answer begins. HTTP/1.0 knows none: nothing is sent, and 0 answered. */
+IOH_API int ioh_respond_informational(ioh_req *req, int status, const struct ioh_header *headers,
+                                      size_t count);
+
 /* The connection closes after this answer. Before the answer begins. [in a callback] */
 IOH_API void ioh_respond_close(ioh_req *req);
 
@@ -123,7 +146,15 @@ IOH_API int ioh_reply(ioh_server *server, struct ioh_req_id id, int status,
 IOH_API int ioh_reply_start(ioh_server *server, struct ioh_req_id id, int status,
                             const struct ioh_header *headers, size_t count, int64_t length);
 IOH_API int ioh_reply_data(ioh_server *server, struct ioh_req_id id, const void *data, size_t len);
+IOH_API int ioh_reply_data_buf(ioh_server *server, struct ioh_req_id id, ioh_buf *buf);
 IOH_API int ioh_reply_end(ioh_server *server, struct ioh_req_id id);
+IOH_API int ioh_reply_end_trailers(ioh_server *server, struct ioh_req_id id,
+                                   const struct ioh_header *headers, size_t count);
+IOH_API int ioh_reply_informational(ioh_server *server, struct ioh_req_id id, int status,
+                                    const struct ioh_header *headers, size_t count);
+
+/* As ioh_respond_more(), for whoever makes the data. */
+IOH_API int ioh_reply_more(ioh_server *server, struct ioh_req_id id);
 
 /* ---- shared answers */
 

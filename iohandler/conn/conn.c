@@ -128,6 +128,8 @@ bool ioh__conn_may_read(const ioh_conn *conn)
 void ioh__conn_peer_left(ioh_conn *conn)
 {
     atomic_store_explicit(&conn->gone, true, memory_order_relaxed);
+    if (conn->proto == &ioh__proto_http1 && conn->state == IOH__CONN_OPEN)
+        ioh__http1_end_events(conn);
     if (conn->gone_told || !conn->hub->handler->on_peer_gone || !conn->proto->engaged(conn))
         return;
     conn->gone_told = conn->gone_due = true;
@@ -401,6 +403,8 @@ void ioh__conn_settle(ioh_conn *conn)
             return;
     }
     if (conn->want_drain && conn->out.bytes <= hub->options->send_low)
+        ioh__conn_touch(conn);
+    if (conn->pulled && ioh__http1_pull_due(conn))
         ioh__conn_touch(conn);
     if ((conn->waiting && ioh__conn_may_feed(conn)) || (conn->runs && !conn->busy))
         ioh__conn_touch(conn);

@@ -156,6 +156,7 @@ struct ioh_conn {
     bool has_file : 1;   /* parts of a file are queued, or were until the queue is empty */
     bool want_drain : 1; /* a send answered IOH_QUEUED: on_drain is due once */
     bool owes : 1;       /* publications wait for its queue to fall (IOH_TOPIC_LATEST) */
+    bool pulled : 1;     /* the answer under way is asked for: ioh_respond_pull() */
     bool counted : 1;    /* the reason of the end is in the counters */
     uint16_t listener;
 };
@@ -210,6 +211,13 @@ static inline void ioh__conn_show(ioh_conn *conn, enum ioh__face face)
 {
     atomic_store_explicit(&conn->face, (uint8_t)face, memory_order_release);
 }
+
+/* pulled: is more to be asked for now? Then the job to do so. */
+bool ioh__http1_pull_due(const ioh_conn *conn);
+void ioh__http1_pull(ioh_conn *conn, struct ioh__job *job);
+
+/* Ends an event stream, if there is one under way: it would not end by itself. */
+void ioh__http1_end_events(ioh_conn *conn);
 
 /* The peer has gone, or will send no more. */
 void ioh__conn_peer_left(ioh_conn *conn);

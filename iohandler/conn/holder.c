@@ -25,6 +25,7 @@ static bool is_pointless(const struct ioh__job *job)
     case IOH__JOB_REQUEST:
     case IOH__JOB_BODY:
     case IOH__JOB_REQUEST_END:
+    case IOH__JOB_PULL:
     case IOH__JOB_WS_UPGRADE:
     case IOH__JOB_WS_MESSAGE:
     case IOH__JOB_WS_PING:

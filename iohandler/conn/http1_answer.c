@@ -39,17 +39,22 @@ static int check_begin(const ioh_req *req)
     return req->conn->state == IOH__CONN_OPEN ? 0 : IOH_EGONE;
 }
 
+static bool is_stopping(const ioh_req *req)
+{
+    return atomic_load_explicit(&req->conn->hub->stopping, memory_order_relaxed);
+}
+
 /* What follows from status, request and connection, before the first byte. */
 static void decide(ioh_req *req, int status)
 {
     bool early = !req->body_whole;
     req->status = status;
-    req->send_body = !req->head.is_head && !ioh__status_bodyless(status);
+    req->send_body = !req->head.is_head && !ioh__status_bodyless(status) && status != 205;
     /* The client is told before it sends what nobody will read (RFC 9110 10.1.1). */
     if (early &&
         (req->continue_pending || (req->head.has_length && req->body.left > IOH__DRAIN_MAX)))
         req->close = true;
-    if (atomic_load_explicit(&req->conn->hub->stopping, memory_order_relaxed))
+    if (is_stopping(req))
         req->close = true;
 }
 
@@ -98,6 +103,8 @@ static char *put_head(char *at, const ioh_req *req, const struct ioh__fields *fi
  * the answer to an unconditional GET, which is not known here. */
 static int64_t fixed_length(int status, size_t len)
 {
+    if (status == 205)
+        return 0; /* RFC 9110 15.3.6: no content, and that is said */
     return ioh__status_bodyless(status) ? -2 : (int64_t)len;
 }
 
@@ -181,36 +188,6 @@ static int apply_file(ioh_req *req, struct ioh__reply *r)
 
 /* ---- streamed answers */
 
-static int apply_start(ioh_req *req, struct ioh__reply *r)
-{
-    int64_t length = r->squeeze ? -1 : r->length; /* nobody knows how long it will be */
-    decide(req, r->status);
-    req->left = r->length;
-    req->squeeze = r->squeeze;
-    r->squeeze = NULL;
-    if (ioh__status_bodyless(r->status))
-        length = -2; /* RFC 9112 6.1: no Transfer-Encoding either */
-    if (length == -1 && req->head.minor == 0) {
-        req->close = true; /* RFC 9112 6.3: the body ends with the connection */
-        length = -2;
-    }
-    req->chunked = length == -1 && req->send_body;
-    char *begin = reserve_head(req, r->fields.len, 0);
-    if (!begin)
-        return ioh__conn_no_memory(req->conn);
-    char *at = put_head(begin, req, &r->fields, length);
-    ioh__outq_trim(&req->conn->out, head_room(r->fields.len, 0) - (size_t)(at - begin));
-    req->answer = IOH__ANSWER_STREAMING;
-    return ioh__conn_queued(req->conn);
-}
-
-static int check_streaming(const ioh_req *req)
-{
-    if (req->answer != IOH__ANSWER_STREAMING)
-        return req->answer == IOH__ANSWER_DONE ? IOH_EDONE : IOH_ESTATE;
-    return req->conn->state == IOH__CONN_OPEN ? 0 : IOH_EGONE;
-}
-
 static bool queue_text(ioh_req *req, const char *text, size_t len)
 {
     return ioh__outq_copy(&req->conn->out, &req->conn->hub->loop.mem, text, len, true);
@@ -252,6 +229,71 @@ static bool queue_squeezed(ioh_req *req, const void *data, size_t len, bool end)
     return true;
 }
 
+/* The last chunk, the trailers and the empty line (RFC 9112 7.1). */
+static bool queue_last_chunk(ioh_req *req, const struct ioh__fields *trailers)
+{
+    char *at =
+        ioh__outq_reserve(&req->conn->out, &req->conn->hub->loop.mem, trailers->len + 5, true);
+    if (!at)
+        return false;
+    at = put(at, "0\r\n", 3);
+    if (trailers->len)
+        at = put_fields(at, trailers);
+    put(at, "\r\n", 2);
+    return true;
+}
+
+static int apply_end(ioh_req *req, const struct ioh__fields *trailers)
+{
+    if (req->left > 0 && req->send_body) {
+        ioh__conn_die(req->conn, IOH__END_LOCAL, true);
+        return IOH_ELENGTH;
+    }
+    if (req->squeeze && req->send_body && !queue_squeezed(req, NULL, 0, true))
+        return ioh__conn_no_memory(req->conn);
+    if (req->chunked && !queue_last_chunk(req, trailers))
+        return ioh__conn_no_memory(req->conn);
+    return answered(req, 0);
+}
+
+static int apply_start(ioh_req *req, struct ioh__reply *r)
+{
+    int64_t length = r->squeeze ? -1 : r->length; /* nobody knows how long it will be */
+    decide(req, r->status);
+    req->left = r->length;
+    req->squeeze = r->squeeze;
+    r->squeeze = NULL;
+    if (ioh__status_bodyless(r->status))
+        length = -2; /* RFC 9112 6.1: no Transfer-Encoding either */
+    if (r->status == 205)
+        length = 0;
+    if (length == -1 && req->head.minor == 0) {
+        req->close = true; /* RFC 9112 6.3: the body ends with the connection */
+        length = -2;
+    }
+    req->chunked = length == -1 && req->send_body;
+    char *begin = reserve_head(req, r->fields.len, 0);
+    if (!begin)
+        return ioh__conn_no_memory(req->conn);
+    char *at = put_head(begin, req, &r->fields, length);
+    ioh__outq_trim(&req->conn->out, head_room(r->fields.len, 0) - (size_t)(at - begin));
+    req->answer = IOH__ANSWER_STREAMING;
+    req->event_stream = r->comment_ms != 0;
+    req->comment_ms = r->comment_ms;
+    if (req->event_stream && (!req->send_body || is_stopping(req)))
+        return apply_end(req, &(struct ioh__fields){.len = 0}); /* it would not end by itself */
+    if (req->event_stream && req->body_whole)
+        req->conn->phase_at = ioh__comment_at(req);
+    return ioh__conn_queued(req->conn);
+}
+
+static int check_streaming(const ioh_req *req)
+{
+    if (req->answer != IOH__ANSWER_STREAMING)
+        return req->answer == IOH__ANSWER_DONE ? IOH_EDONE : IOH_ESTATE;
+    return req->conn->state == IOH__CONN_OPEN ? 0 : IOH_EGONE;
+}
+
 static int apply_data(ioh_req *req, struct ioh__reply *r)
 {
     size_t len = r->buf ? r->buf->len : r->len;
@@ -263,20 +305,49 @@ static int apply_data(ioh_req *req, struct ioh__reply *r)
         return 0;
     bool ok = req->squeeze ? queue_squeezed(req, r->buf ? r->buf->data : r->data, len, false)
                            : queue_piece(req, &r->buf, r->data, len);
-    return ok ? ioh__conn_queued(req->conn) : ioh__conn_no_memory(req->conn);
+    if (!ok)
+        return ioh__conn_no_memory(req->conn);
+    if (req->event_stream && req->body_whole)
+        req->conn->phase_at = ioh__comment_at(req);
+    return ioh__conn_queued(req->conn);
 }
 
-static int apply_end(ioh_req *req)
+/* Asks for more from now on. Where no body is sent nobody needs to ask: the answer is whole. */
+static int apply_pull(ioh_req *req, const struct ioh__reply *r)
 {
-    if (req->left > 0 && req->send_body) {
-        ioh__conn_die(req->conn, IOH__END_LOCAL, true);
-        return IOH_ELENGTH;
-    }
-    if (req->squeeze && req->send_body && !queue_squeezed(req, NULL, 0, true))
+    if (!req->send_body)
+        return apply_end(req, &r->fields);
+    req->more = r->more;
+    req->more_user = r->user;
+    req->more_wanted = true;
+    req->conn->pulled = true;
+    ioh__conn_touch(req->conn);
+    return 0;
+}
+
+static int apply_more(ioh_req *req)
+{
+    if (!req->more)
+        return IOH_ESTATE;
+    req->more_wanted = true;
+    ioh__conn_touch(req->conn);
+    return 0;
+}
+
+/* 1xx: a head without an answer behind it (RFC 9110 15.2). HTTP/1.0 knows none. */
+static int apply_inform(ioh_req *req, const struct ioh__reply *r)
+{
+    size_t most = IOH__STATUS_LINE_MAX + r->fields.len + 2;
+    if (req->head.minor == 0)
+        return 0;
+    char *begin = ioh__outq_reserve(&req->conn->out, &req->conn->hub->loop.mem, most, true);
+    if (!begin)
         return ioh__conn_no_memory(req->conn);
-    if (req->chunked && !queue_text(req, "0\r\n\r\n", 5))
-        return ioh__conn_no_memory(req->conn);
-    return answered(req, 0);
+    char *at = begin + ioh__http1_status_line(r->status, begin);
+    at = put_fields(at, &r->fields);
+    at = put(at, "\r\n", 2);
+    ioh__outq_trim(&req->conn->out, most - (size_t)(at - begin));
+    return ioh__conn_queued(req->conn);
 }
 
 static int apply(ioh_req *req, struct ioh__reply *r)
@@ -300,7 +371,16 @@ static int apply(ioh_req *req, struct ioh__reply *r)
         return rc ? rc : apply_data(req, r);
     case IOH__REPLY_END:
         rc = check_streaming(req);
-        return rc ? rc : apply_end(req);
+        return rc ? rc : apply_end(req, &r->fields);
+    case IOH__REPLY_INFORM:
+        rc = check_begin(req);
+        return rc ? rc : apply_inform(req, r);
+    case IOH__REPLY_PULL:
+        rc = check_streaming(req);
+        return rc ? rc : apply_pull(req, r);
+    case IOH__REPLY_MORE:
+        rc = check_streaming(req);
+        return rc ? rc : apply_more(req);
     case IOH__REPLY_CLOSE:
         if (req->answer == IOH__ANSWER_NONE)
             req->close = true;
@@ -351,4 +431,14 @@ void ioh__respond_continue(ioh_req *req)
         ioh__conn_queued(req->conn);
     else
         ioh__conn_no_memory(req->conn);
+}
+
+/* A line alone, so that it does no harm inside an event that the host sends in pieces of whole lines (WHATWG HTML
+ * 9.2.6). With bytes still queued there is no silence to break. */
+void ioh__respond_comment(ioh_req *req)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_DATA, .data = ":\n", .len = 2};
+    req->conn->phase_at = ioh__comment_at(req);
+    if (req->conn->out.bytes == 0)
+        ioh__reply_apply(req, &r);
 }

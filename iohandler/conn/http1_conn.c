@@ -34,6 +34,7 @@ static void free_req(ioh_conn *conn)
     free(req->ws_fields);
     if (req->squeeze)
         ioh__squeeze_put(req->squeeze);
+    conn->pulled = false;
     conn->as.http1.req = NULL;
     if (!hub->spare_req)
         hub->spare_req = req;
@@ -395,6 +396,8 @@ static void http1_done(ioh_conn *conn, struct ioh__job *job)
         ioh__crew_route(conn->hub->crew, conn, &job->route);
     if (job->kind == IOH__JOB_REQUEST)
         job->req->fresh = false;
+    if (job->kind == IOH__JOB_PULL && job->req->body_sent != job->bytes)
+        job->req->more_wanted = true; /* else it has nothing now, and will tell when it has */
     if (job->kind == IOH__JOB_WS_UPGRADE)
         upgrade_decided(conn, job);
 }
@@ -414,6 +417,10 @@ static void http1_timeout(ioh_conn *conn)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
     static const struct ioh__http1_fault late = {.status = 408};
+    if (h->req && ioh__comment_at(h->req)) {
+        ioh__respond_comment(h->req);
+        return;
+    }
     if (conn->busy ||
         conn->waiting) { /* a callback that takes long, or has just come back, is not the peer's fault */
         conn->phase_at = conn->hub->loop.now + conn->hub->options->body_timeout_ms;
@@ -436,13 +443,49 @@ static void http1_timeout(ioh_conn *conn)
     }
 }
 
+void ioh__http1_end_events(ioh_conn *conn)
+{
+    ioh_req *req = conn->as.http1.req;
+    struct ioh__reply r = {.kind = IOH__REPLY_END};
+    if (!req || !req->event_stream)
+        return;
+    req->close = true;
+    ioh__reply_apply(req, &r);
+}
+
 static void http1_stop(ioh_conn *conn)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
     if (h->req)
         h->req->close = true;
-    else if (!h->begun && conn->in_len == 0)
+    ioh__http1_end_events(conn);
+    if (!h->req && !h->begun && conn->in_len == 0)
         ioh__conn_close(conn, false);
+}
+
+/* ---- answers that are asked for */
+
+bool ioh__http1_pull_due(const ioh_conn *conn)
+{
+    const ioh_req *req = conn->as.http1.req;
+    return !conn->busy && conn->state == IOH__CONN_OPEN && req->more_wanted &&
+           req->answer == IOH__ANSWER_STREAMING && conn->out.bytes <= conn->hub->options->send_low;
+}
+
+void ioh__http1_pull(ioh_conn *conn, struct ioh__job *job)
+{
+    ioh_req *req = conn->as.http1.req;
+    uint64_t room = conn->hub->options->send_high - conn->out.bytes;
+    if (req->left >= 0 && (uint64_t)req->left < room)
+        room = (uint64_t)req->left;
+    req->more_wanted = false;
+    *job = (struct ioh__job){.kind = IOH__JOB_PULL,
+                             .conn = conn,
+                             .req = req,
+                             .len = room,
+                             .bytes = req->body_sent,
+                             .more = req->more,
+                             .user = req->more_user};
 }
 
 static struct ioh_str http1_path(const ioh_conn *conn)

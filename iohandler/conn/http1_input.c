@@ -133,7 +133,7 @@ static enum ioh__feed body_ended(ioh_conn *conn, struct ioh__job *job)
     struct ioh__http1_conn *h = &conn->as.http1;
     ioh_req *req = h->req;
     req->body_whole = true;
-    conn->phase_at = 0; /* from here on it is the host's time */
+    conn->phase_at = ioh__comment_at(req); /* else 0: from here on it is the host's time */
     h->step = IOH__HTTP1_ANSWER;
     if (req->trailers.len)
         sift_trailers(&req->trailers);

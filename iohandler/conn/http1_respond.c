@@ -16,8 +16,16 @@ int ioh__reply_check(struct ioh__reply *r, const struct ioh_header *headers, siz
     bool begins = r->kind == IOH__REPLY_WHOLE || r->kind == IOH__REPLY_START;
     if ((r->len && !r->data) || r->length < -1 || (begins && (r->status < 200 || r->status > 599)))
         return IOH_EINVAL;
+    if (r->kind == IOH__REPLY_INFORM && (r->status < 102 || r->status > 199))
+        return IOH_EINVAL;
     r->fields = (struct ioh__fields){.list = headers, .count = count};
-    return ioh__http1_check_fields(headers, count, &r->fields.len);
+    int rc = ioh__http1_check_fields(headers, count, &r->fields.len);
+    if (rc || r->kind != IOH__REPLY_END)
+        return rc;
+    for (size_t i = 0; i < count; i++)
+        if (!ioh__http1_trailer_allowed(headers[i].name, strlen(headers[i].name)))
+            return IOH_EHEADER;
+    return 0;
 }
 
 /* An answer begins: nothing has been said yet? */
@@ -167,18 +175,32 @@ int ioh_respond_shared(ioh_req *req, const ioh_response *response)
     return say(req, &r);
 }
 
-int ioh_respond_start(ioh_req *req, int status, const struct ioh_header *headers, size_t count,
-                      int64_t length)
+static int say_start(ioh_req *req, struct ioh__reply *r, const struct ioh_header *headers,
+                     size_t count)
 {
-    struct ioh__reply r = {.kind = IOH__REPLY_START, .status = status, .length = length};
-    int rc = ioh__reply_check(&r, headers, count);
+    int rc = ioh__reply_check(r, headers, count);
     if (rc == 0)
         rc = say_begin(req);
     if (rc)
         return rc;
     req->said = IOH__ANSWER_STREAMING;
-    req->said_left = length;
-    return say_first(req, &r);
+    req->said_left = r->length;
+    return say_first(req, r);
+}
+
+int ioh_respond_start(ioh_req *req, int status, const struct ioh_header *headers, size_t count,
+                      int64_t length)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_START, .status = status, .length = length};
+    return say_start(req, &r, headers, count);
+}
+
+int ioh__respond_events(ioh_req *req, const struct ioh_header *headers, size_t count,
+                        uint32_t comment_ms)
+{
+    struct ioh__reply r = {
+        .kind = IOH__REPLY_START, .status = 200, .length = -1, .comment_ms = comment_ms};
+    return say_start(req, &r, headers, count);
 }
 
 static int say_piece(ioh_req *req, struct ioh__reply *r, size_t len)
@@ -207,14 +229,45 @@ int ioh_respond_data_buf(ioh_req *req, ioh_buf *buf)
 
 int ioh_respond_end(ioh_req *req)
 {
+    return ioh_respond_end_trailers(req, NULL, 0);
+}
+
+int ioh_respond_end_trailers(ioh_req *req, const struct ioh_header *headers, size_t count)
+{
     struct ioh__reply r = {.kind = IOH__REPLY_END};
-    int rc = say_data(req, 0);
+    int rc = ioh__reply_check(&r, headers, count);
+    if (rc == 0)
+        rc = say_data(req, 0);
     if (rc)
         return rc;
     bool missing = req->said_left > 0 && !req->head.is_head;
     req->said = IOH__ANSWER_DONE;
     rc = say(req, &r);
     return missing && rc >= 0 ? IOH_ELENGTH : rc;
+}
+
+int ioh_respond_pull(ioh_req *req, ioh_more_fn fn, void *user)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_PULL, .more = fn, .user = user};
+    int rc = fn ? say_data(req, 0) : IOH_EINVAL;
+    return rc ? rc : say(req, &r);
+}
+
+int ioh_respond_more(ioh_req *req)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_MORE};
+    int rc = say_data(req, 0);
+    return rc ? rc : say(req, &r);
+}
+
+int ioh_respond_informational(ioh_req *req, int status, const struct ioh_header *headers,
+                              size_t count)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_INFORM, .status = status};
+    int rc = ioh__reply_check(&r, headers, count);
+    if (rc == 0)
+        rc = say_begin(req);
+    return rc ? rc : say(req, &r);
 }
 
 void ioh_respond_close(ioh_req *req)
@@ -247,9 +300,11 @@ ioh_response *ioh_response_create(int status, const struct ioh_header *headers, 
                                   const void *body, size_t len)
 {
     size_t fields_len;
-    if (status < 200 || status > 599 || (len && !body) ||
+    if ((len && !body) || status < 200 || status > 599 ||
         ioh__http1_check_fields(headers, count, &fields_len))
         return NULL;
+    if (ioh__status_bodyless(status) || status == 205) /* RFC 9110 15.3.6 */
+        len = 0;
     ioh_response *r = malloc(sizeof *r + IOH__STATUS_LINE_MAX + fields_len + 64 + len);
     if (!r)
         return NULL;
@@ -266,7 +321,7 @@ ioh_response *ioh_response_create(int status, const struct ioh_header *headers, 
     }
     at = put(at, "\r\n", 2);
     r->fields_len = (size_t)(at - r->bytes) - r->status_len;
-    r->body_len = ioh__status_bodyless(status) ? 0 : len;
+    r->body_len = len;
     if (r->body_len)
         memcpy(at, body, len);
     return r;

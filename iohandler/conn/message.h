@@ -3,6 +3,8 @@
 #ifndef IOH_CONN_MESSAGE_H
 #define IOH_CONN_MESSAGE_H
 
+#include <iohandler/req.h>
+
 #include "conn/compress.h"
 #include "conn/file.h"
 #include "conn/hub.h"
@@ -41,7 +43,10 @@ enum ioh__reply_kind {
     IOH__REPLY_START,
     IOH__REPLY_DATA,
     IOH__REPLY_END,
-    IOH__REPLY_CLOSE, /* ioh_respond_close() */
+    IOH__REPLY_CLOSE,  /* ioh_respond_close() */
+    IOH__REPLY_INFORM, /* 1xx */
+    IOH__REPLY_PULL,
+    IOH__REPLY_MORE, /* of a pulled answer */
 };
 
 /* One step of an answer. */
@@ -56,6 +61,9 @@ struct ioh__reply {
     ioh_response *shared;         /* likewise */
     struct ioh__squeeze *squeeze; /* START: likewise: it compresses the body */
     int64_t length;               /* START: of the body, -1 unknown */
+    uint32_t comment_ms; /* START: of an event stream: a comment after so much silence; 0: none */
+    ioh_more_fn more;    /* PULL */
+    void *user;
 };
 
 /* What every mail begins with. */

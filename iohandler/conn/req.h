@@ -56,12 +56,17 @@ struct ioh_req {
     /* and answering */
     enum ioh__answer answer;
     int status;
-    bool close;                   /* the connection ends after this answer */
-    bool chunked;                 /* the answer's body is */
-    bool send_body;               /* false: HEAD, 204, 304 */
+    bool close;     /* the connection ends after this answer */
+    bool chunked;   /* the answer's body is */
+    bool send_body; /* false: HEAD, 204, 304 */
+    bool event_stream;
+    bool more_wanted;             /* the host has not said that it has nothing now */
     struct ioh__squeeze *squeeze; /* what compresses it; NULL: nothing does */
     int64_t left;                 /* of an announced length, -1: not announced */
     uint64_t body_sent;
+    uint32_t comment_ms; /* event stream: after so much silence a comment */
+    ioh_more_fn more;    /* ioh_respond_pull() */
+    void *more_user;
 
     struct ioh__http1_field fields[]; /* options.max_headers */
 };
@@ -95,6 +100,9 @@ int ioh__reply_may_begin(const ioh_req *req);
 
 /* In a callback, after that: a whole answer, applied or posted; its buf and file are consumed. */
 int ioh__reply_say(ioh_req *req, struct ioh__reply *reply);
+/* ioh_respond_start() of an event stream: a comment after comment_ms of silence. */
+int ioh__respond_events(ioh_req *req, const struct ioh_header *headers, size_t count,
+                        uint32_t comment_ms);
 
 /* The request of that number, if it is the one under way. */
 ioh_req *ioh__http1_request(ioh_conn *conn, uint32_t number);
@@ -104,5 +112,15 @@ void ioh__respond_refusal(ioh_req *req, int status);
 
 /* "HTTP/1.1 100 Continue" */
 void ioh__respond_continue(ioh_req *req);
+
+/* An event stream: a comment, since nothing else was sent for so long. */
+void ioh__respond_comment(ioh_req *req);
+
+/* When the next comment of an event stream is due; 0: never. */
+static inline uint64_t ioh__comment_at(const ioh_req *req)
+{
+    bool open = req->event_stream && req->answer == IOH__ANSWER_STREAMING && req->body_whole;
+    return open ? req->conn->hub->loop.now + req->comment_ms : 0;
+}
 
 #endif

@@ -248,6 +248,10 @@ static bool work_one(struct ioh__hub *hub, struct ioh__job *job)
             return true;
         }
     }
+    if (conn->pulled && ioh__http1_pull_due(conn)) {
+        ioh__http1_pull(conn, job);
+        return true;
+    }
     if (conn->waiting && ioh__conn_may_feed(conn)) {
         ioh__conn_recall(conn);
         begin_feed(hub, conn);
@@ -463,6 +467,10 @@ void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job)
             ioh__conn_die(conn, IOH__END_LOCAL, true);
         if (conn->state == IOH__CONN_NEW)
             conn->state = IOH__CONN_OPEN;
+        ioh__conn_settle(conn);
+        break;
+    case IOH__JOB_PULL:
+        conn->proto->done(conn, job);
         ioh__conn_settle(conn);
         break;
     case IOH__JOB_DRAIN:

@@ -22,6 +22,9 @@ void ioh__job_run(struct ioh__job *job, const struct ioh_handler *h, void *state
     case IOH__JOB_REQUEST_END:
         h->on_request_end(job->req, state);
         break;
+    case IOH__JOB_PULL:
+        job->more(job->req, job->len, job->user);
+        break;
     case IOH__JOB_COMPLETE:
         h->on_complete(job->req, job->code, job->bytes, state);
         break;

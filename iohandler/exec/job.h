@@ -8,6 +8,7 @@
 #define IOH_EXEC_JOB_H
 
 #include <iohandler/handler.h>
+#include <iohandler/req.h>
 
 enum ioh__job_kind {
     IOH__JOB_OPEN,
@@ -16,6 +17,7 @@ enum ioh__job_kind {
     IOH__JOB_REQUEST,
     IOH__JOB_BODY,
     IOH__JOB_REQUEST_END,
+    IOH__JOB_PULL, /* ioh_respond_pull(): more(req, len, user) */
     IOH__JOB_COMPLETE,
     IOH__JOB_DRAIN,
     IOH__JOB_WS_UPGRADE,
@@ -38,11 +40,12 @@ struct ioh__job {
     ioh_req *req;
     void *data; /* body, message, reason, log line */
     size_t len;
-    uint64_t bytes; /* COMPLETE */
+    uint64_t bytes; /* of body sent: COMPLETE; PULL: before it */
     struct ioh_ws_accept accept;
     struct ioh_route route;
     void (*run)(ioh_conn *conn, void *user);
     void (*gone)(void *user);
+    ioh_more_fn more;
     void *user;
 };
 

@@ -98,8 +98,33 @@ int ioh_reply_data(ioh_server *server, struct ioh_req_id id, const void *data, s
     return reply(server, id, &r, NULL, 0);
 }
 
+int ioh_reply_data_buf(ioh_server *server, struct ioh_req_id id, ioh_buf *buf)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_DATA, .buf = buf};
+    return buf ? reply(server, id, &r, NULL, 0) : IOH_EINVAL;
+}
+
 int ioh_reply_end(ioh_server *server, struct ioh_req_id id)
 {
+    return ioh_reply_end_trailers(server, id, NULL, 0);
+}
+
+int ioh_reply_end_trailers(ioh_server *server, struct ioh_req_id id,
+                           const struct ioh_header *headers, size_t count)
+{
     struct ioh__reply r = {.kind = IOH__REPLY_END};
+    return reply(server, id, &r, headers, count);
+}
+
+int ioh_reply_informational(ioh_server *server, struct ioh_req_id id, int status,
+                            const struct ioh_header *headers, size_t count)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_INFORM, .status = status};
+    return reply(server, id, &r, headers, count);
+}
+
+int ioh_reply_more(ioh_server *server, struct ioh_req_id id)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_MORE};
     return reply(server, id, &r, NULL, 0);
 }

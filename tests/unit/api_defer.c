@@ -34,13 +34,13 @@ deferred_request_is_answered_from_a_foreign_thread_and_the_connection_goes_on(vo
         assert_int_equal(ioh_reply(h->server, parked.ids[i], 201 + i, fields, 2, body, 5), 0);
         memcpy(body, "xxxxx", 5); /* copied */
         assert_int_equal(client_answer(c), 201 + i);
-        assert_body(c, i == 3 ? "" : "later");
+        assert_body(c, i >= 3 ? "" : "later"); /* 204, 205 */
         assert_field(c, "X-One", "1");
         assert_field(c, "X-Two", "2");
         assert_null(client_field(c, "Connection"));
         WAIT(h, h->completes == i + 1);
         assert_int_equal(h->last_status, 201 + i);
-        assert_int_equal(h->last_bytes, i == 3 ? 0 : 5); /* 204 */
+        assert_int_equal(h->last_bytes, i >= 3 ? 0 : 5);
         memcpy(body, "later", 5);
     }
     client_close(c);

@@ -157,6 +157,11 @@ static const struct ioh_handler handler = {
     .on_ws_close = on_ws_close,
 };
 
+static void more(ioh_req *req, size_t room, void *user)
+{
+    note((struct call){.name = "pull", .req = req, .len = room, .state = user});
+}
+
 /* Only their addresses matter. */
 static char conn_place, req_place, data_place, state_place, user_place;
 
@@ -171,6 +176,7 @@ static struct ioh__job job_of(enum ioh__job_kind kind)
                              .bytes = UINT64_MAX - 1,
                              .run = run,
                              .gone = gone,
+                             .more = more,
                              .user = &user_place};
 }
 
@@ -197,6 +203,7 @@ static const struct {
     {IOH__JOB_REQUEST, "request", REQ},
     {IOH__JOB_BODY, "body", REQ | DATA | LEN},
     {IOH__JOB_REQUEST_END, "request end", REQ},
+    {IOH__JOB_PULL, "pull", REQ | LEN | USER},
     {IOH__JOB_COMPLETE, "complete", REQ | CODE | BYTES},
     {IOH__JOB_DRAIN, "drain", CONN},
     {IOH__JOB_WS_UPGRADE, "upgrade", REQ | ACCEPT},

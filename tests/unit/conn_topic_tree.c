@@ -74,17 +74,23 @@ static void unsubscribe(struct ioh__topic *t)
     ioh__topic_put(t);
 }
 
+static void full_name(const struct ioh__topic *t, char name[IOH_TOPIC_MAX + 1])
+{
+    char rest[IOH_TOPIC_MAX + 1];
+    for (const struct ioh__topic *at = t; at->parent; at = at->parent) {
+        int n = at == t ? snprintf(name, sizeof rest, "%.*s", (int)at->len, at->level)
+                        : snprintf(name, sizeof rest, "%.*s/%s", (int)at->len, at->level, rest);
+        assert_true(n >= 0 && (size_t)n < sizeof rest);
+        memcpy(rest, name, sizeof rest);
+    }
+}
+
 /* "[a/+]" for each that is found */
 static void note(struct ioh__topic *t, void *arg)
 {
-    char name[IOH_TOPIC_MAX + 1], rest[sizeof name];
+    char name[IOH_TOPIC_MAX + 1];
     (void)arg;
-    for (const struct ioh__topic *at = t; at->parent; at = at->parent) {
-        int n = at == t ? snprintf(name, sizeof name, "%.*s", (int)at->len, at->level)
-                        : snprintf(name, sizeof name, "%.*s/%s", (int)at->len, at->level, rest);
-        assert_true(n >= 0 && (size_t)n < sizeof name);
-        memcpy(rest, name, sizeof rest);
-    }
+    full_name(t, name);
     strcat(strcat(strcat(found, "["), name), "]");
 }
 
@@ -167,6 +173,90 @@ static void many_children_are_told_apart(void **state)
     assert_int_equal(root.refs, 0);
 }
 
+/* As the words of MQTT 4.7 say it, without a tree. */
+static bool matches(const char *filter, const char *name)
+{
+    for (;;) {
+        size_t f = strcspn(filter, "/"), n = strcspn(name, "/");
+        if (f == 1 && *filter == '#')
+            return true;
+        if (!(f == 1 && *filter == '+') && (f != n || memcmp(filter, name, n) != 0))
+            return false;
+        filter += f;
+        name += n;
+        if (!*filter || !*name)
+            return *filter ? strcmp(filter, "/#") == 0 : !*name;
+        filter++;
+        name++;
+    }
+}
+
+static uint32_t random_state = 1;
+
+static uint32_t roll(uint32_t n)
+{
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % n;
+}
+
+static void random_name(char *out, bool open)
+{
+    static const char *const levels[] = {"", "a", "b", "ab", "+", "+", "#"};
+    uint32_t count = 1 + roll(4);
+    *out = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const char *level = levels[roll(open ? (i + 1 == count ? 7 : 6) : 4)];
+        strcat(strcat(out, i ? "/" : ""), level);
+    }
+    if (!*out)
+        strcpy(out, "a");
+}
+
+static int found_count;
+static bool found_all;
+
+static void check_found(struct ioh__topic *t, void *arg)
+{
+    const char *name = arg;
+    char full[IOH_TOPIC_MAX + 1];
+    full_name(t, full);
+    found_count++;
+    found_all = found_all && matches(full, name);
+}
+
+static void the_tree_finds_what_the_rule_says(void **state)
+{
+    enum { FILTERS = 60 };
+    static char filters[FILTERS][64];
+    static struct ioh__topic *topics[FILTERS];
+    (void)state;
+    for (int round = 0; round < 300; round++) {
+        for (int i = 0; i < FILTERS; i++) {
+            random_name(filters[i], true);
+            topics[i] = subscribe(filters[i]);
+        }
+        for (int k = 0; k < 30; k++) {
+            char name[64];
+            int wanted = 0;
+            random_name(name, false);
+            for (int i = 0; i < FILTERS; i++) {
+                bool again = false;
+                for (int j = 0; j < i; j++)
+                    again = again || topics[j] == topics[i];
+                wanted += !again && matches(filters[i], name);
+            }
+            found_count = 0;
+            found_all = true;
+            ioh__topic_match(&root, name, check_found, name);
+            assert_true(found_all);
+            assert_int_equal(found_count, wanted);
+        }
+        for (int i = 0; i < FILTERS; i++)
+            unsubscribe(topics[(i * 7) % FILTERS]);
+        assert_int_equal(root.refs, 0);
+    }
+}
+
 static void without_memory_nothing_is_left(void **state)
 {
     (void)state;
@@ -192,6 +282,7 @@ int main(void)
         cmocka_unit_test(names_match_as_in_mqtt),
         cmocka_unit_test(topics_live_as_long_as_something_refers_to_them),
         cmocka_unit_test(many_children_are_told_apart),
+        cmocka_unit_test(the_tree_finds_what_the_rule_says),
         cmocka_unit_test(without_memory_nothing_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

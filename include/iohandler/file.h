@@ -76,8 +76,8 @@ struct ioh_file_options {
  * for a directory. options may be NULL. The whole answer is given, errors among it: 404, 403 (no
  * permission), 405 (neither GET nor HEAD), 503 (out of descriptors), 500.
  *
- * Disk reads happen in the calling thread up to the head and a small body; the rest when the socket has
- * room for it, in the thread that holds the loop. An open file counts in ioh_conn_queued(), not against
+ * The disk is waited for in the calling thread up to a small body, or the first bytes of a large one; the
+ * rest is read ahead by the kernel and sent when the socket has room, by the thread that holds the loop. An open file counts in ioh_conn_queued(), not against
  * options.send_max, and the connection's next request waits for its end.
  *
  * 0, IOH_QUEUED, IOH_EINVAL (dir is negative, path is NULL, an option is unknown), IOH_EVERSION

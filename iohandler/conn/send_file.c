@@ -177,11 +177,23 @@ static int say_small(ioh_req *req, struct ioh__reply *r, int fd, uint64_t at, si
     return ioh__reply_say(req, r);
 }
 
+/* The disk is waited for here, where nobody else has to: the kernel reads ahead from now on. false: nothing
+ * can be read. */
+static bool begin_reading(int fd, uint64_t at)
+{
+    char first;
+    return read_all(fd, &first, 1, at);
+}
+
 static int say_one(ioh_req *req, struct ioh__reply *r, int fd, const struct ioh__range *range)
 {
     uint64_t len = range->end - range->first;
     if (len <= SMALL && !req->head.is_head)
         return say_small(req, r, fd, range->first, (size_t)len);
+    if (len && !req->head.is_head && !begin_reading(fd, range->first)) {
+        close(fd);
+        return refuse_plainly(req, 500);
+    }
     r->file = ioh__file_new(fd, 1, 0);
     if (!r->file)
         return IOH_ENOMEM;
@@ -349,6 +361,9 @@ int ioh_send_file(ioh_req *req, int dir, const char *path, const struct ioh_file
     }
     if (status == 200)
         return answer(req, &found, &o);
+    static const struct ioh_header vary = {"Vary", "Accept-Encoding"};
+    if (status == 404 && o.precompressed) /* a sibling may be there for others */
+        return refuse(req, 404, &vary);
     return status == 301 ? redirect(req) : refuse_plainly(req, status);
 }
 

@@ -181,7 +181,9 @@ static int start(struct demo *demo, struct settings *set)
         }
     }
     for (int i = 0; i < set->listeners; i++) {
-        rc = ioh_server_listen(demo->server, set->listen[i], NULL);
+        struct ioh_listen_options how = IOH_LISTEN_OPTIONS_INIT;
+        how.proxy_from = set->proxy_from[i];
+        rc = ioh_server_listen(demo->server, set->listen[i], &how);
         if (rc < 0) {
             fprintf(stderr, "demo: %s\n", ioh_server_error(demo->server));
             return 1;

@@ -28,7 +28,7 @@
 #define MAX_LISTENERS 16
 #define MAX_LOOPS 256     /* loops whose connections are told one by one */
 #define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
-#define ROUTES 13
+#define ROUTES 14
 
 enum kind { ECHO, TOPIC, GATHER, REFUSE, UPLOAD, STREAM, FORM };
 

@@ -288,6 +288,13 @@ static void get_whoami(struct demo *demo, ioh_req *req)
     check(demo, "whoami", ioh_respond(req, 200, text_fields, 2, text, (size_t)len));
 }
 
+static void get_peer(struct demo *demo, ioh_req *req)
+{
+    char text[64];
+    ioh_conn_peer(ioh_req_conn(req), text, sizeof text);
+    check(demo, "peer", ioh_respond(req, 200, text_fields, 2, text, strlen(text)));
+}
+
 /* ---- HTTP: dispatch */
 
 enum method {
@@ -329,6 +336,7 @@ static const struct route {
     {"/slow", 5, GET | HEAD | OPTIONS, 0, get_slow},
     {"/burn", 5, GET | HEAD | OPTIONS, 0, get_burn},
     {"/whoami", 7, GET | HEAD | OPTIONS, 0, get_whoami},
+    {"/peer", 5, GET | HEAD | OPTIONS, 0, get_peer},
     {"/files", 6, GET | HEAD | OPTIONS, 0, get_file}, /* and what lies below it */
     {"*", 1, OPTIONS, 0, NULL},
 };

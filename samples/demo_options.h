@@ -9,6 +9,8 @@
 static const char usage[] =
     "usage: demo [options]\n"
     "  --listen ADDR           127.0.0.1:8080 (default), [::1]:0, unix:/path; repeatable\n"
+    "  --proxy-from LIST       of the listeners that follow: proxies that send a PROXY header,\n"
+    "                          as 127.0.0.1,10.0.0.0/8,unix:; \"\": none any more\n"
     "  --epoll-threads N       threads that wait for sockets; 0 (default): one a core\n"
     "  --type T                epoll (default), or threads: one for each connection\n"
     "  --exec E                who runs the callbacks: auto (default), inline, pool, affine\n"
@@ -32,7 +34,7 @@ static const char usage[] =
 
 struct settings {
     struct ioh_options options;
-    const char *listen[MAX_LISTENERS];
+    const char *listen[MAX_LISTENERS], *proxy_from[MAX_LISTENERS];
     int listeners;
     const char *files; /* NULL: none */
     uint32_t drain_ms, slow_threads;
@@ -92,6 +94,7 @@ static struct settings parse_command_line(int argc, char **argv)
     enum { NUMBERS = sizeof numbers / sizeof *numbers };
     enum {
         LISTEN = 'a',
+        PROXY_FROM,
         TYPE,
         EXEC,
         FULL,
@@ -102,19 +105,25 @@ static struct settings parse_command_line(int argc, char **argv)
         VERBOSE,
         HELP,
         NUMBER,
-        OTHERS = 10
+        OTHERS = NUMBER - LISTEN
     };
-    struct option longs[NUMBERS + OTHERS + 1] = {
-        {"listen", 1, NULL, LISTEN},     {"type", 1, NULL, TYPE},
-        {"exec", 1, NULL, EXEC},         {"pool-full", 1, NULL, FULL},
-        {"max-body", 1, NULL, MAX_BODY}, {"ws-max-message", 1, NULL, WS_MAX},
-        {"files", 1, NULL, FILES},       {"verbose", 0, NULL, VERBOSE},
-        {"help", 0, NULL, HELP},         {"compress", 1, NULL, COMPRESS}};
+    struct option longs[NUMBERS + OTHERS + 1] = {{"listen", 1, NULL, LISTEN},
+                                                 {"proxy-from", 1, NULL, PROXY_FROM},
+                                                 {"type", 1, NULL, TYPE},
+                                                 {"exec", 1, NULL, EXEC},
+                                                 {"pool-full", 1, NULL, FULL},
+                                                 {"max-body", 1, NULL, MAX_BODY},
+                                                 {"ws-max-message", 1, NULL, WS_MAX},
+                                                 {"files", 1, NULL, FILES},
+                                                 {"compress", 1, NULL, COMPRESS},
+                                                 {"verbose", 0, NULL, VERBOSE},
+                                                 {"help", 0, NULL, HELP}};
     for (int i = 0; i < NUMBERS; i++)
         longs[OTHERS + i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
     opt->max_body_bytes = (uint64_t)1 << 30;
     opt->ws_max_message = WS_MAX_DEFAULT;
 
+    const char *proxy_from = NULL;
     for (int which, index; (which = getopt_long(argc, argv, "", longs, &index)) != -1;) {
         switch (which) {
         case LISTEN:
@@ -122,7 +131,11 @@ static struct settings parse_command_line(int argc, char **argv)
                 fprintf(stderr, "demo: at most %d listeners\n", MAX_LISTENERS);
                 exit(2);
             }
+            set.proxy_from[set.listeners] = proxy_from;
             set.listen[set.listeners++] = optarg;
+            break;
+        case PROXY_FROM:
+            proxy_from = *optarg ? optarg : NULL;
             break;
         case TYPE:
             opt->type = parse_word("type", optarg, types);

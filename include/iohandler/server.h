@@ -30,6 +30,13 @@ struct ioh_listen_options {
     uint32_t backlog;   /* connections the kernel keeps until they are accepted. 0 = 4,096 */
     uint32_t unix_mode; /* permission bits of a unix socket's file, as for chmod(2). 0 = what the
                            process's umask leaves */
+    const char *
+        proxy_from; /* proxies that tell whose connections they pass on, by a PROXY header (versions 1
+                           and 2 of HAProxy's protocol) before anything else: addresses, prefixes and
+                           "unix:", as "127.0.0.1, 10.0.0.0/8, ::1, unix:". Then ioh_conn_peer() tells the
+                           client's address from on_open on. Who is not listed, begins with anything else
+                           or has sent no whole header by head_timeout_ms, is reset. NULL = no PROXY
+                           protocol. Read at once, not kept */
 };
 
 #define IOH_LISTEN_OPTIONS_INIT                   \
@@ -40,7 +47,7 @@ struct ioh_listen_options {
 /* Opens a listening socket: "127.0.0.1:8080", "[::1]:8080" (IPv6 only), "0.0.0.0:0" (the system
  * picks the port), "unix:/run/x.sock" (a stale socket file is replaced, one in use refused; the
  * file goes when the server stops). Answers the listener's number, counted from 0.
- * IOH_EINVAL (no address), IOH_EADDR, IOH_EADDRINUSE, IOH_EVERSION, IOH_ESYS, IOH_ENOMEM, IOH_ESTATE; ioh_server_error() tells
+ * IOH_EINVAL (no address), IOH_EADDR (also of proxy_from), IOH_EADDRINUSE, IOH_EVERSION, IOH_ESYS, IOH_ENOMEM, IOH_ESTATE; ioh_server_error() tells
  * more.
  * [before start] */
 IOH_API IOH_MUST_CHECK int ioh_server_listen(ioh_server *server, const char *address,

@@ -10,6 +10,7 @@
 #include "conn/crew.h"
 #include "conn/message.h"
 #include "conn/single.h"
+#include "net/prefix.h"
 
 static int watch(struct ioh__hub *hub, struct ioh__acceptor *a)
 {
@@ -105,10 +106,18 @@ static void send_to(struct ioh__hub *from, struct ioh__hub *to, int fd,
     atomic_fetch_sub_explicit(&to->load, 1, memory_order_relaxed);
 }
 
-/* Is there room for one more? Else it is closed at once: by a reset, so that a flood leaves nothing in the kernel. */
-static bool let_in(struct ioh__hub *hub, int fd, struct ioh__peer *peer)
+/* May it come in, and is there room for it? Else it is closed at once: by a reset, so that a flood leaves nothing in the
+ * kernel. */
+static bool let_in(struct ioh__hub *hub, const struct ioh__acceptor *a, int fd,
+                   struct ioh__peer *peer)
 {
     struct ioh__gate *gate = &hub->crew->gate;
+    if (a->proxy_from && !ioh__prefixes_have(a->proxy_from, peer)) {
+        ioh__hub_hit(hub, IOH__LIMIT_PROXY, peer, "it is not among the listed proxies: closed");
+        ioh__sock_set_reset(fd);
+        close(fd);
+        return false;
+    }
     if (!ioh__gate_enter(gate)) {
         ioh__hub_hit(hub, IOH__LIMIT_MAX_CONNECTIONS, peer, "%u connections are open: closed",
                      gate->max_connections);
@@ -116,6 +125,9 @@ static bool let_in(struct ioh__hub *hub, int fd, struct ioh__peer *peer)
         close(fd);
         return false;
     }
+    peer->proxied = a->proxy_from != NULL; /* then the address that counts is not known yet */
+    if (peer->proxied)
+        return true;
     enum ioh__gate_answer answer = ioh__gate_enter_address(gate, peer);
     if (answer == IOH__GATE_OPEN)
         return true;
@@ -140,7 +152,7 @@ void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *a)
             return;
         }
         int fd = ioh__sock_accept(a->chan.fd, a->tcp, &peer);
-        if (fd >= 0 && !let_in(hub, fd, &peer))
+        if (fd >= 0 && !let_in(hub, a, fd, &peer))
             continue;
         if (fd >= 0 && single) {
             ioh__single_start(hub, fd, &peer, a->number);
@@ -167,11 +179,12 @@ void ioh__accept_some(struct ioh__hub *hub, struct ioh__acceptor *a)
     }
 }
 
-int ioh__hub_accept_from(struct ioh__hub *hub, unsigned position, int fd, bool tcp, int number)
+int ioh__hub_accept_from(struct ioh__hub *hub, unsigned position,
+                         const struct ioh__listen_socket *sock, int number)
 {
     struct ioh__acceptor *a = &hub->acceptors[position];
-    *a = (struct ioh__acceptor){.tcp = tcp, .number = number};
-    a->chan = (struct ioh__chan){.fd = fd, .kind = IOH__CHAN_LISTENER};
+    *a = (struct ioh__acceptor){.tcp = sock->tcp, .number = number, .proxy_from = sock->proxy_from};
+    a->chan = (struct ioh__chan){.fd = sock->fd, .kind = IOH__CHAN_LISTENER};
     int rc = ioh__loop_enter(&hub->loop, &a->chan);
     if (rc)
         return rc;

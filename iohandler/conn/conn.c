@@ -26,6 +26,10 @@ ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer 
                            .peer = *peer,
                            .listener = (uint16_t)listener,
                            .state = IOH__CONN_NEW};
+        if (peer->proxied) {
+            conn->proto = &ioh__proto_proxy;
+            conn->state = IOH__CONN_OPEN;
+        }
         conn->chan = (struct ioh__chan){.fd = fd, .kind = IOH__CHAN_CONN};
         ioh__timer_init(&conn->timer);
         ioh__list_init(&conn->work);
@@ -33,7 +37,8 @@ ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer 
             conn->queue = ioh__crew_queue(hub->crew, conn);
             hub->only = &conn->chan;
             hub->served = true;
-            conn->phase_at = hub->loop.now + hub->options->idle_timeout_ms;
+            conn->phase_at = hub->loop.now + (peer->proxied ? hub->options->head_timeout_ms
+                                                            : hub->options->idle_timeout_ms);
             ioh__count(&hub->loop.count.connections, 1);
             ioh__count(&hub->loop.count.accepted, 1);
             return conn;
@@ -60,6 +65,17 @@ void ioh__conn_touch(ioh_conn *conn)
 {
     if (ioh__list_empty(&conn->work))
         ioh__list_append(&conn->hub->work, &conn->work);
+}
+
+void ioh__conn_begin(ioh_conn *conn)
+{
+    conn->proto = &ioh__proto_http1;
+    conn->state = IOH__CONN_NEW;
+    conn->phase_at = conn->hub->loop.now + conn->hub->options->idle_timeout_ms;
+    ioh__timer_cancel(&conn->timer);
+    ioh__loop_unwatch(&conn->hub->loop,
+                      &conn->chan); /* on_open comes before whatever happens now */
+    ioh__conn_touch(conn);
 }
 
 static void drop_input(ioh_conn *conn)
@@ -170,7 +186,7 @@ bool ioh__conn_read(ioh_conn *conn)
 
 void ioh__conn_keep(ioh_conn *conn, const uint8_t *data, size_t len)
 {
-    if (len == 0 || conn->state != IOH__CONN_OPEN)
+    if (len == 0 || conn->state > IOH__CONN_OPEN)
         return;
     conn->in = ioh__mem_get(&conn->hub->loop.mem, len, &conn->in_room);
     if (!conn->in) {
@@ -394,7 +410,7 @@ void ioh__conn_settle(ioh_conn *conn)
         flush(conn);
     if (conn->state == IOH__CONN_FLUSHING && conn->out.bytes == 0)
         finish(conn);
-    if (conn->state == IOH__CONN_DEAD)
+    if (conn->state == IOH__CONN_DEAD || conn->state == IOH__CONN_NEW)
         return;
     show_queue(conn);
     if (conn->owes && conn->out.bytes <= hub->options->send_low) {

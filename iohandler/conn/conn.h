@@ -4,6 +4,9 @@
  *      |                |                 |                                   |
  *      +----------------+---- die --------+-----------------------------------+--> DEAD --> freed
  *
+ * Behind a proxy that tells whose connection it is (proxy_conn.c) it is OPEN until its PROXY header is whole, and
+ * then NEW.
+ *
  * DEAD: the descriptor is closed and the slot is free, so no event and no id finds it any more; the
  * struct lives until the turn has run its last callbacks.
  *
@@ -81,7 +84,7 @@ struct ioh__proto_ops {
     bool (*gone)(ioh_conn *conn, struct ioh__job *job);
 };
 
-extern const struct ioh__proto_ops ioh__proto_http1, ioh__proto_ws;
+extern const struct ioh__proto_ops ioh__proto_proxy, ioh__proto_http1, ioh__proto_ws;
 
 /* ---- the protocols' parts of a connection */
 
@@ -163,7 +166,7 @@ struct ioh_conn {
 
 /* ---- for the turn */
 
-/* A new connection in state NEW, or NULL: out of memory, fd is closed then. */
+/* A new connection in state NEW (peer->proxied: OPEN), or NULL: out of memory, fd is closed then. */
 ioh_conn *ioh__conn_create(struct ioh__hub *hub, int fd, const struct ioh__peer *peer,
                            int listener);
 
@@ -194,6 +197,9 @@ bool ioh__conn_may_read(const ioh_conn *conn);
 void ioh__conn_free(ioh_conn *conn);
 
 /* ---- for the protocols, too */
+
+/* OPEN -> NEW: the PROXY header was whole. */
+void ioh__conn_begin(ioh_conn *conn);
 
 /* In this turn or the next, it will be looked at. */
 void ioh__conn_touch(ioh_conn *conn);

@@ -22,7 +22,8 @@
 struct ioh__acceptor {
     struct ioh__chan chan;
     bool tcp;
-    int number; /* as ioh_server_listen() answered */
+    int number;                             /* as ioh_server_listen() answered */
+    const struct ioh__prefixes *proxy_from; /* NULL: no PROXY protocol */
 };
 
 /* Where the turn stands. It is data, not a place in the code: a turn can be left after every job.
@@ -162,6 +163,7 @@ void ioh__hub_hit(struct ioh__hub *hub, enum ioh__limit kind, const struct ioh__
                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /* Adds this hub's end of a listener. Before the hub runs. 0, IOH_ENOMEM or IOH_ESYS. */
-int ioh__hub_accept_from(struct ioh__hub *hub, unsigned position, int fd, bool tcp, int number);
+int ioh__hub_accept_from(struct ioh__hub *hub, unsigned position,
+                         const struct ioh__listen_socket *sock, int number);
 
 #endif

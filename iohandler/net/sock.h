@@ -18,8 +18,11 @@ struct ioh__peer {
     uint8_t address[16]; /* IPv4 in the first four */
     uint16_t port;       /* host byte order */
     uint8_t family;      /* AF_INET, AF_INET6, AF_UNIX */
+    bool proxied : 1;    /* a PROXY header is to come, which tells whose connection it is */
     bool counted : 1;    /* among the connections of its address (conn/gate.h) */
 };
+
+struct ioh__prefixes;
 
 struct ioh__listen_socket {
     int fd;
@@ -27,6 +30,7 @@ struct ioh__listen_socket {
     char address[IOH__ADDRESS_TEXT]; /* as bound, with its port */
     dev_t file_dev;                  /* of a unix socket's file: only our own is unlinked */
     ino_t file_ino;
+    struct ioh__prefixes *proxy_from; /* prefix.h; NULL: no PROXY protocol */
 };
 
 /* 0, IOH_EADDR, IOH_EADDRINUSE or IOH_ESYS; then error says what. */

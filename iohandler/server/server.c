@@ -10,6 +10,7 @@
 
 #include "conn/holder.h"
 #include "conn/single.h"
+#include "net/prefix.h"
 
 static_assert(offsetof(struct ioh_handler, on_thread_start) == sizeof(size_t), "version 1");
 #define HANDLER_VERSION_1 (offsetof(struct ioh_handler, on_ws_close) + sizeof(void (*)(void)))
@@ -104,8 +105,16 @@ int ioh_server_listen(ioh_server *s, const char *address, const struct ioh_liste
     if (!more)
         return ioh__server_failed(s, IOH_ENOMEM, address, ENOMEM);
     s->listeners = more;
-    int rc = ioh__sock_listen(&more[s->listener_count], address, &o, s->error);
-    return rc ? rc : (int)s->listener_count++;
+    struct ioh__prefixes *proxies = NULL;
+    int rc = o.proxy_from ? ioh__prefixes_read(&proxies, o.proxy_from, s->error) : 0;
+    if (rc == 0)
+        rc = ioh__sock_listen(&more[s->listener_count], address, &o, s->error);
+    if (rc) {
+        free(proxies);
+        return rc;
+    }
+    more[s->listener_count].proxy_from = proxies;
+    return (int)s->listener_count++;
 }
 
 int ioh_server_address(ioh_server *s, int listener, char *text, size_t size)
@@ -194,8 +203,10 @@ void ioh_server_destroy(ioh_server *s)
     while (s->driven && ioh_server_step(s, -1) == 1)
         ;
     ioh__threads_join(s);
-    for (unsigned i = 0; i < s->listener_count; i++)
+    for (unsigned i = 0; i < s->listener_count; i++) {
         ioh__sock_listen_close(&s->listeners[i]);
+        free(s->listeners[i].proxy_from);
+    }
     ioh__hubs_free(s);
     ioh__crew_destroy(&s->crew);
     ioh__compress_destroy(s->compress);

@@ -46,7 +46,7 @@ int ioh__hub_listen(ioh_server *s, struct ioh__hub *hub)
     if (!hub->acceptors)
         return IOH_ENOMEM;
     for (unsigned i = 0; rc == 0 && i < s->listener_count; i++)
-        rc = ioh__hub_accept_from(hub, i, s->listeners[i].fd, s->listeners[i].tcp, (int)i);
+        rc = ioh__hub_accept_from(hub, i, &s->listeners[i], (int)i);
     return rc;
 }
 

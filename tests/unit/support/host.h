@@ -138,11 +138,13 @@ static inline void host_create(struct host *h)
 {
     static int count;
     struct ioh_handler handler = host_handler(h);
+    struct ioh_listen_options how = IOH_LISTEN_OPTIONS_INIT;
     char address[100] = "127.0.0.1:0";
+    how.proxy_from = h->proxy_from;
     if (h->config->unix_socket)
         snprintf(address, sizeof address, "unix:/tmp/ioh-test-%d-%d.sock", (int)getpid(), count++);
     assert_int_equal(ioh_server_create(&h->server, &handler, &h->options, h), 0);
-    if (ioh_server_listen(h->server, address, NULL) != 0)
+    if (ioh_server_listen(h->server, address, &how) != 0)
         fail_msg("%s", ioh_server_error(h->server));
     assert_int_equal(ioh_server_address(h->server, 0, h->address, sizeof h->address), 0);
 }

@@ -52,7 +52,8 @@ struct host {
     const struct host_config *config;
     struct ioh_handler on; /* the test's callbacks; state is this host */
     struct ioh_options options;
-    void *data; /* the test's */
+    const char *proxy_from; /* of its listener */
+    void *data;             /* the test's */
 
     ioh_server *server;
     char address[128];

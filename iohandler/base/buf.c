@@ -14,7 +14,9 @@ ioh_buf *ioh__buf_new(size_t len)
     if (!buf)
         return NULL;
     atomic_init(&buf->refs, 1);
-    buf->is_frame = false;
+    buf->is_frame = buf->once = false;
+    buf->window = 0;
+    atomic_init(&buf->form, NULL);
     buf->data = (uint8_t *)(buf + 1);
     buf->len = len;
     buf->release = NULL;
@@ -59,6 +61,9 @@ void ioh_buf_unref(ioh_buf *buf)
     if (atomic_load_explicit(&buf->refs, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&buf->refs, 1, memory_order_acq_rel) != 1)
         return;
+    ioh_buf *form = atomic_load_explicit(&buf->form, memory_order_relaxed);
+    if (form && form != buf)
+        ioh_buf_unref(form);
     if (buf->release)
         buf->release(buf->data, buf->len, buf->user);
     free(buf);

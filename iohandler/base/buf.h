@@ -8,7 +8,11 @@
 
 struct ioh_buf {
     _Atomic uint32_t refs;
-    bool is_frame; /* made by ioh_ws_frame(): the bytes are a whole WebSocket frame */
+    bool is_frame;  /* made by ioh_ws_frame(): the bytes are a whole WebSocket frame, */
+    bool once;      /* and for one connection only */
+    uint8_t window; /* of a compressed form: bits that the peer's window must have */
+    _Atomic(ioh_buf *)
+        form;      /* the frame compressed (proto/deflate.h); itself: it does not become shorter */
     uint8_t *data; /* behind this struct, or the owner's */
     size_t len;
     ioh_release_fn release;

@@ -27,6 +27,8 @@ static const char usage[] =
     "  --compress TYPES        answers of these: 'text/html, application/json'; a star at an end\n"
     "  --compress-min N        --compress-level N    bytes; 1 to 9\n"
     "  --ws-max-message N      bytes of a WebSocket message (default 16 MiB)\n"
+    "  --deflate[=MODE]        permessage-deflate: shared (default), or takeover\n"
+    "  --deflate-min N         --deflate-level N     --deflate-window N\n"
     "  --ws-ping-ms N          --ws-dead-ms N        heartbeat; 0 or absent: the library's own\n"
     "  --files DIR             what lies in DIR, under /files/\n"
     "  --drain-ms N            what a stop waits for work under way (default 5000)\n"
@@ -63,6 +65,8 @@ static int32_t parse_word(const char *option, const char *text, const char *cons
 static const char *const types[] = {"epoll", "threads", NULL}; /* IOH_EPOLL, ... */
 static const char *const execs[] = {"auto", "inline", "pool", "affine",
                                     NULL}; /* IOH_EXEC_AUTO, ... */
+
+static const char *const deflates[] = {"off", "shared", "takeover", NULL}; /* IOH_DEFLATE_... */
 static const char *const fulls[] = {"default", "refuse", "wait", "close", NULL}; /* IOH_FULL_... */
 
 static struct settings parse_command_line(int argc, char **argv)
@@ -84,6 +88,9 @@ static struct settings parse_command_line(int argc, char **argv)
                    {"body-timeout-ms", &opt->body_timeout_ms},
                    {"write-timeout-ms", &opt->write_timeout_ms},
                    {"close-timeout-ms", &opt->close_timeout_ms},
+                   {"deflate-min", &opt->ws_deflate_min},
+                   {"deflate-level", &opt->ws_deflate_level},
+                   {"deflate-window", &opt->ws_deflate_window},
                    {"ws-ping-ms", &opt->ws_ping_ms},
                    {"ws-dead-ms", &opt->ws_dead_ms},
                    {"max-connections", &opt->max_connections},
@@ -102,6 +109,7 @@ static struct settings parse_command_line(int argc, char **argv)
         WS_MAX,
         FILES,
         COMPRESS,
+        DEFLATE,
         VERBOSE,
         HELP,
         NUMBER,
@@ -115,6 +123,7 @@ static struct settings parse_command_line(int argc, char **argv)
                                                  {"max-body", 1, NULL, MAX_BODY},
                                                  {"ws-max-message", 1, NULL, WS_MAX},
                                                  {"files", 1, NULL, FILES},
+                                                 {"deflate", 2, NULL, DEFLATE},
                                                  {"compress", 1, NULL, COMPRESS},
                                                  {"verbose", 0, NULL, VERBOSE},
                                                  {"help", 0, NULL, HELP}};
@@ -157,6 +166,9 @@ static struct settings parse_command_line(int argc, char **argv)
             break;
         case COMPRESS:
             opt->compress = optarg;
+            break;
+        case DEFLATE:
+            opt->ws_deflate = optarg ? parse_word("deflate", optarg, deflates) : IOH_DEFLATE_SHARED;
             break;
         case VERBOSE:
             set.verbose = true;

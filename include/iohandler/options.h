@@ -45,6 +45,17 @@ extern "C" {
     1 /* a WebSocket message is not sent; an HTTP answer still resets, since it
                                  would have a hole */
 
+/* options.ws_deflate: permessage-deflate (RFC 7692), with clients that offer it */
+#define IOH_DEFLATE_OFF 0
+/* Every message is compressed by itself: the state is a thread's and lent for the message, a connection has
+ * none. */
+#define IOH_DEFLATE_SHARED 1
+/* A message may refer to those before it, which pays for many small ones that are alike. A connection that has sent
+ * and received has two states of its own: at 15 bits some 260 and 40 KiB, at 11 bits some 140 and 10 KiB. The
+ * epoll thread compresses, also what a callback on another thread sends. A client that asks for it, or whose
+ * window is too large, gets the other way. */
+#define IOH_DEFLATE_TAKEOVER 2
+
 struct ioh_options {
     size_t size; /* set by IOH_OPTIONS_INIT */
 
@@ -112,6 +123,12 @@ struct ioh_options {
                                 does not count while the host does not read (ioh_pause, a callback
                                 that runs for long). More than ws_ping_ms, unless that is never.
                                 0 = twice ws_ping_ms; UINT32_MAX = never */
+    int32_t ws_deflate;  /* IOH_DEFLATE_... */
+    uint32_t ws_deflate_min; /* bytes; shorter messages are sent as they are. 0 = 256 */
+    uint32_t
+        ws_deflate_level; /* 1 (quick) to 9 (small): 4 costs 1.4 times what 1 costs at 4 KiB and
+                                   3 times at 64 KiB, and saves a tenth more. 0 = 1 */
+    uint32_t ws_deflate_window; /* bits, 9 to 15: 1 << bits bytes can be referred to. 0 = 15 */
 
     /* the send queue of one connection, in bytes */
     uint64_t send_high; /* above: sends answer IOH_QUEUED, reading stops. 0 = 262,144 */

@@ -7,6 +7,10 @@
  *   IOH_EFULL    options.send_max; the connection is aborted
  *   IOH_ENOMEM   the connection is aborted
  * Text is not checked: the host must send valid UTF-8.
+ *
+ * Where permessage-deflate was agreed on (options.ws_deflate), messages that are long enough and become shorter by it
+ * leave compressed, and the host never sees that those that came were. Do not mix secrets with what a
+ * peer may choose in one compressed message: its length tells of them.
  */
 #ifndef IOHANDLER_WS_H
 #define IOHANDLER_WS_H
@@ -40,7 +44,8 @@ IOH_API int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len);
 /* The same from a buf, which is consumed, also on an error; not copied when large. [in a callback] */
 IOH_API int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload);
 
-/* A frame made once, to be sent to many by ioh_ws_send_frame() and ioh_ws_post(). NULL: out of memory
+/* A frame made once, to be sent to many by ioh_ws_send_frame() and ioh_ws_post(). Up to 256 KiB it is also compressed
+ * once, when the first connection has a use for that. NULL: out of memory
  * or a bad op or length. [any thread] */
 IOH_API ioh_buf *ioh_ws_frame(int op, const void *data, size_t len);
 

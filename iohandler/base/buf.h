@@ -12,7 +12,7 @@ struct ioh_buf {
     bool once;      /* and for one connection only */
     uint8_t window; /* of a compressed form: bits that the peer's window must have */
     _Atomic(ioh_buf *)
-        form;      /* the frame compressed (proto/deflate.h); itself: it does not become shorter */
+        form; /* its message compressed (proto/deflate.h); itself: it does not become shorter */
     uint8_t *data; /* behind this struct, or the owner's */
     size_t len;
     ioh_release_fn release;

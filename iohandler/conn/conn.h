@@ -253,7 +253,7 @@ static inline bool ioh__conn_is_current(const ioh_conn *conn)
 }
 
 /* Turns an http1 connection into a WebSocket. */
-void ioh__ws_begin(ioh_conn *conn);
+void ioh__ws_begin(ioh_conn *conn, const struct ioh__deflate_terms *terms);
 
 /* What ioh_ws_send_frame() and ioh_ws_close() do, on the thread that holds the loop. */
 int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame);

@@ -33,6 +33,8 @@ int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *o)
     memset(crew, 0, sizeof *crew);
     crew->options = o;
     ioh__gate_init(&crew->gate, o->max_connections, o->max_per_address);
+    ioh__deflaters_init(&crew->deflaters, o->ws_deflate_window, (int)o->ws_deflate_level,
+                        o->ws_deflate_min);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&crew->watcher_lock, NULL);
@@ -75,6 +77,7 @@ void ioh__crew_destroy(struct ioh__crew *crew)
     free(crew->singles);
     ioh__topics_destroy(&crew->topics);
     ioh__gate_destroy(&crew->gate);
+    ioh__deflaters_destroy(&crew->deflaters);
     pthread_cond_destroy(&crew->single_ended);
     pthread_mutex_destroy(&crew->single_lock);
     pthread_cond_destroy(&crew->wait_change);

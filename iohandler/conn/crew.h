@@ -7,6 +7,7 @@
 #include "conn/topics.h"
 #include "conn/gate.h"
 #include "conn/work.h"
+#include "proto/deflate.h"
 
 #define IOH__LATE_SLOTS 256u /* AUTO's memory of late paths, by hash */
 #define IOH__LATE_CALLS \
@@ -39,7 +40,8 @@ struct ioh__crew {
     struct ioh__worker *workers;
     unsigned worker_count;
     struct ioh__gate gate;
-    struct ioh__limits limits; /* which lines of hits are due */
+    struct ioh__limits limits;       /* which lines of hits are due */
+    struct ioh__deflaters deflaters; /* of all threads that send */
 
     /* AUTO */
     _Atomic uint8_t late_paths[IOH__LATE_SLOTS];

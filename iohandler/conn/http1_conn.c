@@ -111,6 +111,26 @@ void ioh__http1_refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
 
 /* ---- upgrade */
 
+/* false: no extensions but something else stands there (RFC 6455 9.1). */
+static bool agree_on_deflate(const ioh_req *req, struct ioh__deflate_terms *terms,
+                             struct ioh__http1_fault *fault)
+{
+    const struct ioh_options *o = req->conn->hub->options;
+    *fault = (struct ioh__http1_fault){400, "WebSocket handshake: malformed extensions", 0};
+    return ioh__deflate_agree(req->base, &req->head, (enum ioh__deflate_mode)o->ws_deflate,
+                              o->ws_deflate_window, terms, &fault->offset);
+}
+
+static bool put_extension(ioh_conn *conn, const struct ioh__deflate_terms *terms)
+{
+    static const char name[] = "\r\nSec-WebSocket-Extensions: ";
+    struct ioh__mem *mem = &conn->hub->loop.mem;
+    char value[IOH__DEFLATE_ANSWER_MAX];
+    size_t len = ioh__deflate_answer(terms, value);
+    return ioh__outq_copy(&conn->out, mem, name, sizeof name - 1, false) &&
+           ioh__outq_copy(&conn->out, mem, value, len, false);
+}
+
 static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
 {
     static const char head[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
@@ -122,8 +142,9 @@ static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
     struct ioh_str key;
     char accept_key[IOH__WS_ACCEPT_LEN];
     const char *name = accept->protocol;
+    struct ioh__deflate_terms terms;
     if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
-        ioh__ws_accept_key(key, accept_key)) {
+        !agree_on_deflate(req, &terms, &fault) || ioh__ws_accept_key(key, accept_key)) {
         ioh__conn_no_memory(conn);
         return;
     }
@@ -132,6 +153,8 @@ static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
     if (ok && name)
         ok = ioh__outq_copy(&conn->out, mem, protocol, sizeof protocol - 1, false) &&
              ioh__outq_copy(&conn->out, mem, name, strlen(name), false);
+    if (ok && terms.server_bits)
+        ok = put_extension(conn, &terms);
     ok = ok && ioh__outq_copy(&conn->out, mem, "\r\n", 2, false) &&
          ioh__outq_copy(&conn->out, mem, req->ws_fields, req->ws_fields_len, false);
     if (!ok || !ioh__outq_copy(&conn->out, mem, "\r\n", 2, false)) {
@@ -139,7 +162,7 @@ static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
         return;
     }
     free_req(conn);
-    ioh__ws_begin(conn);
+    ioh__ws_begin(conn, &terms);
 }
 
 static void upgrade_decided(ioh_conn *conn, const struct ioh__job *job)
@@ -173,9 +196,11 @@ static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
 {
     ioh_req *req = conn->as.http1.req;
     struct ioh__http1_fault fault;
+    struct ioh__deflate_terms terms;
     struct ioh_str key;
     req->close = true; /* a refused upgrade ends the connection: frames may follow in it */
-    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault)) {
+    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
+        !agree_on_deflate(req, &terms, &fault)) {
         ioh__http1_refuse(conn, &fault);
         return IOH__FEED_MORE;
     }

@@ -8,6 +8,7 @@
 #include "conn/conn.h"
 #include "conn/crew.h"
 #include "conn/topics.h"
+#include "conn/ws_pack.h"
 
 #define BATCH_MAX 64u /* publications of one pass */
 #define JOIN_MAX \
@@ -175,9 +176,18 @@ static bool put(ioh_conn *conn, const uint8_t *head, size_t head_len, ioh_buf *b
     return true;
 }
 
+/* Compressed or not. */
 static bool send_now(ioh_conn *conn, struct ioh__publication *pub)
 {
-    return put(conn, pub->head, pub->head_len, pub->body, 1);
+    ioh_buf *body = pub->body;
+    ioh_buf *form = !pub->head_len
+                        ? ioh__ws_frame_form_ref(conn, body)
+                        : ioh__ws_form_ref(conn, body, pub->head[0] & 15, body->data, body->len);
+    if (!form)
+        return put(conn, pub->head, pub->head_len, body, 1);
+    bool sent = put(conn, NULL, 0, form, 1);
+    ioh_buf_unref(form);
+    return sent;
 }
 
 static void close_slow(ioh_conn *conn)
@@ -352,14 +362,14 @@ static void end(struct ioh__hub *hub, struct ioh__pass *p)
     }
 }
 
-/* The whole batch in one piece, if all of it is for this subscriber and there is room. */
+/* The whole batch in one piece, if all of it is for this subscriber as it is and there is room. */
 static bool offer_joined(const struct ioh__pass *p, const struct ioh__sub *sub, struct tally *tally)
 {
     struct ioh__member *m = sub->member;
     ioh_conn *conn = m->conn;
     const struct ioh__delivery *d = p->first;
     uint64_t serial = d->pub->serial;
-    if (sub->since >= serial || m->seen >= serial || conn->owes ||
+    if (sub->since >= serial || m->seen >= serial || conn->owes || ioh__ws_packs(conn) ||
         conn->out.bytes + p->joined->len > conn->hub->options->send_high)
         return false;
     for (unsigned i = 0; i < p->batch; i++, d = next_delivery(d)) {

@@ -21,6 +21,7 @@
 #include "conn/message.h"
 #include "conn/reach.h"
 #include "conn/topics.h"
+#include "conn/ws_pack.h"
 #include "proto/utf8.h"
 #include "proto/ws_frame.h"
 
@@ -104,25 +105,58 @@ static int post_frame(ioh_conn *conn, ioh_buf *frame)
     return ioh__conn_post(conn, m, frame->len);
 }
 
+/* On another thread: compressed already, or else as it is. */
+static int post_message(ioh_conn *conn, int op, const void *data, size_t len, ioh_buf *packed)
+{
+    ioh_buf *frame = packed ? packed : ioh_ws_frame(op, data, len);
+    if (frame)
+        frame->once = true;
+    return post_frame(conn, frame);
+}
+
+static int queue_made(ioh_conn *conn, int op, ioh_buf *frame)
+{
+    count_sent(conn, op);
+    if (!ioh__outq_take_buf(&conn->out, &conn->hub->loop.mem, frame, ioh__conn_is_current(conn)))
+        return ioh__conn_no_memory(conn);
+    return ioh__conn_queued(conn);
+}
+
+/* packed: see ioh__ws_pack_alone(). */
+static int send_now(ioh_conn *conn, int op, const void *data, size_t len, ioh_buf *packed)
+{
+    if (ioh__conn_drops(conn, packed ? packed->len : len)) {
+        ioh_buf_unref(packed);
+        return IOH_EFULL;
+    }
+    if (!packed)
+        packed = ioh__ws_pack_own(conn, op, data, len);
+    if (packed)
+        return queue_made(conn, op, packed);
+    count_sent(conn, op);
+    return queue_frame(conn, op, data, len);
+}
+
 int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len)
 {
     int rc = valid_message(op, len) && (data || !len) ? check_send(conn) : IOH_EINVAL;
     if (rc)
         return rc;
+    ioh_buf *packed = ioh__ws_pack_alone(conn, op, data, len);
     if (!ioh__reach(conn->hub))
-        return post_frame(conn, ioh_ws_frame(op, data, len));
-    if (ioh__conn_drops(conn, len)) {
-        rc = IOH_EFULL;
-    } else {
-        count_sent(conn, op);
-        rc = queue_frame(conn, op, data, len);
-    }
+        return post_message(conn, op, data, len, packed);
+    rc = send_now(conn, op, data, len, packed);
     ioh__unreach(conn->hub);
     return rc;
 }
 
-static int send_buf_now(ioh_conn *conn, int op, ioh_buf *payload)
+static int send_buf_now(ioh_conn *conn, int op, ioh_buf *payload, ioh_buf *packed)
 {
+    if (ioh__ws_packs(conn)) {
+        int rc = send_now(conn, op, payload->data, payload->len, packed);
+        ioh_buf_unref(payload);
+        return rc;
+    }
     struct ioh__mem *mem = &conn->hub->loop.mem;
     bool roomy = ioh__conn_is_current(conn);
     uint8_t header[IOH__WS_SERVER_HEADER_MAX];
@@ -144,13 +178,14 @@ static int send_buf_now(ioh_conn *conn, int op, ioh_buf *payload)
 int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload)
 {
     int rc = payload && valid_message(op, payload->len) ? check_send(conn) : IOH_EINVAL;
+    ioh_buf *packed = rc == 0 ? ioh__ws_pack_alone(conn, op, payload->data, payload->len) : NULL;
     if (rc == 0 && ioh__reach(conn->hub)) {
-        rc = send_buf_now(conn, op, payload);
+        rc = send_buf_now(conn, op, payload, packed);
         ioh__unreach(conn->hub);
         return rc;
     }
     if (rc == 0)
-        rc = post_frame(conn, ioh_ws_frame(op, payload->data, payload->len));
+        rc = post_message(conn, op, payload->data, payload->len, packed);
     ioh_buf_unref(payload);
     return rc;
 }
@@ -199,10 +234,11 @@ int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame)
         ioh_buf_unref(frame);
         return rc;
     }
-    count_sent(conn, frame->data[0] & 15);
-    if (!ioh__outq_take_buf(&conn->out, &conn->hub->loop.mem, frame, ioh__conn_is_current(conn)))
-        return ioh__conn_no_memory(conn);
-    return ioh__conn_queued(conn);
+    int op = frame->data[0] & 15;
+    ioh_buf *form = ioh__ws_frame_form_ref(conn, frame);
+    if (form)
+        ioh_buf_unref(frame);
+    return queue_made(conn, op, form ? form : frame);
 }
 
 int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame)
@@ -329,10 +365,10 @@ static void beat(ioh_conn *conn)
     }
 }
 
-void ioh__ws_begin(ioh_conn *conn)
+void ioh__ws_begin(ioh_conn *conn, const struct ioh__deflate_terms *terms)
 {
     conn->proto = &ioh__proto_ws;
-    conn->as.ws = (struct ioh__ws_conn){.step = STEP_OPENING};
+    conn->as.ws = (struct ioh__ws_conn){.engine.terms = *terms, .step = STEP_OPENING};
     begin_beat(conn);
     ioh__conn_show(conn, IOH__FACE_WS);
     ioh__count(&conn->hub->loop.count.websockets, 1);

@@ -317,30 +317,29 @@ static unsigned form_bits(const struct ioh__deflaters *all, size_t len)
     return bits < all->bits ? bits : all->bits;
 }
 
-/* The frame itself stands for: there is no shorter form. */
-static ioh_buf *make_form(struct ioh__deflaters *all, ioh_buf *frame, const uint8_t *payload,
+/* The buf itself stands for: there is no shorter form. */
+static ioh_buf *make_form(struct ioh__deflaters *all, ioh_buf *buf, int op, const uint8_t *payload,
                           size_t len)
 {
-    ioh_buf *made = make_frame(all, all->bits, frame->data[0] & 15, payload, len);
-    ioh_buf *form = made ? made : frame, *none = NULL;
+    ioh_buf *made = make_frame(all, all->bits, op, payload, len);
+    ioh_buf *form = made ? made : buf, *none = NULL;
     if (made)
         made->window = (uint8_t)form_bits(all, len);
-    if (atomic_compare_exchange_strong_explicit(&frame->form, &none, form, memory_order_acq_rel,
+    if (atomic_compare_exchange_strong_explicit(&buf->form, &none, form, memory_order_acq_rel,
                                                 memory_order_acquire))
         return form;
     ioh_buf_unref(made); /* another thread was quicker */
     return none;
 }
 
-ioh_buf *ioh__deflaters_form(struct ioh__deflaters *all, unsigned peer_bits, ioh_buf *frame)
+ioh_buf *ioh__deflaters_form(struct ioh__deflaters *all, unsigned peer_bits, ioh_buf *buf, int op,
+                             const uint8_t *payload, size_t len)
 {
-    struct ioh__ws_header h;
-    ioh_buf *form = atomic_load_explicit(&frame->form, memory_order_acquire);
-    if (!form) {
-        if (!ioh__ws_header_read(frame->data, frame->len, &h) || h.op >= 8 || h.rsv ||
-            h.payload < all->min || h.payload > FORM_MAX)
-            return NULL;
-        form = make_form(all, frame, frame->data + h.len, (size_t)h.payload);
-    }
-    return form != frame && form->window <= peer_bits ? form : NULL;
+    if (op >= 8 || len < all->min || len > FORM_MAX)
+        return NULL;
+    ioh_buf *form = atomic_load_explicit(&buf->form, memory_order_acquire);
+    if (!form)
+        form = make_form(all, buf, op, payload, len);
+    bool fits = form != buf && form->window <= peer_bits && (form->data[0] & 15) == op;
+    return fits ? form : NULL;
 }

@@ -81,8 +81,9 @@ void ioh__deflaters_destroy(struct ioh__deflaters *all);
 ioh_buf *ioh__deflaters_frame(struct ioh__deflaters *all, unsigned peer_bits, int op,
                               const void *data, size_t len);
 
-/* The compressed form of a frame of ioh_ws_frame() for such a peer: made at the first call, then the frame's own; or
- * NULL: it goes as it is. Valid as long as the frame. Any thread. */
-ioh_buf *ioh__deflaters_form(struct ioh__deflaters *all, unsigned peer_bits, ioh_buf *frame);
+/* The compressed form of a message that goes to many, for a peer with such a window: made at the first call, then
+ * kept by buf, in which the payload lies. NULL: it goes as it is. Valid as long as buf. Any thread. */
+ioh_buf *ioh__deflaters_form(struct ioh__deflaters *all, unsigned peer_bits, ioh_buf *buf, int op,
+                             const uint8_t *payload, size_t len);
 
 #endif

@@ -7,9 +7,9 @@
  * header must not look like. Whole frames are judged and unmasked where they lie (the fast path).
  * Everything else goes by a lent wslay context: it judges each header again and the order of frames.
  * wslay moves one byte at a time, so it gets the header as if the frame were empty, and the payload is
- * unmasked and checked here by whole words. With engine->no_fast_path there is no fast path, headers
- * are not judged here, and wslay unmasks and checks the payload too: that is the reference which
- * tests compare with.
+ * unmasked and checked here by whole words; a compressed message is inflated as it comes, and then checked
+ * (ws_unpack.h). With engine->no_fast_path there is no fast path, headers are not judged here, and wslay unmasks and
+ * checks the payload too: that is the reference which tests compare with.
  *
  *                  whole frame: event
  *                     .------.
@@ -126,14 +126,53 @@ static void frame_event(struct feed *f, int op, uint8_t *payload, size_t len)
     f->event->len = len;
 }
 
+/* A compressed message begins. false: out of memory. */
+static bool begin_packed(struct feed *f)
+{
+    struct ioh__ws_loan *loan = f->ws->loan;
+    loan->packed = true;
+    loan->inflater = ioh__ws_lend_inflater(&f->engine->contexts, &f->ws->terms, &f->ws->own);
+    if (!loan->inflater) {
+        fault(f, IOH__CODE_INTERNAL, "out of memory");
+    }
+    return loan->inflater != NULL;
+}
+
+/* Inflates bytes of the message; last: and what then is left. false: a fault. */
+static bool unpack(struct feed *f, const uint8_t *bytes, size_t len, bool last)
+{
+    struct ioh__ws_loan *loan = f->ws->loan;
+    struct ioh__ws_unpack u = {
+        .inflater = loan->inflater,
+        .buffer = loan->buffer,
+        .len = loan->len,
+        .cap = loan->cap,
+        .checked = loan->checked,
+        .max = f->max_message,
+        .text = loan->op == IOH_WS_TEXT,
+    };
+    int code = ioh__ws_unpack(&u, bytes, len, last);
+    loan->buffer = u.buffer;
+    loan->len = u.len;
+    loan->cap = u.cap;
+    loan->checked = u.checked;
+    if (code) {
+        fault(f, code, u.why);
+    } else if (last) {
+        ioh__ws_return_inflater(f->engine, f->ws);
+    }
+    return code == 0;
+}
+
 /* The current frame's payload is complete. */
 static void end_frame(struct feed *f)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
-    if (!loan->fin) {
+    if (!loan->fin || (loan->packed && !unpack(f, f->data, 0, true))) {
         return;
     }
-    if (loan->op == IOH_WS_TEXT && !f->engine->no_fast_path && loan->checked < loan->len) {
+    if (loan->op == IOH_WS_TEXT && !loan->packed && !f->engine->no_fast_path &&
+        loan->checked < loan->len) {
         fault(f, IOH__CODE_TEXT, "text ends inside a character");
         return;
     }
@@ -144,43 +183,33 @@ static void end_frame(struct feed *f)
     loan->op = 0;
 }
 
+/* A whole compressed message in one frame, unmasked: inflated into a loan. */
+static void packed_event(struct feed *f, int op, const uint8_t *payload, size_t len)
+{
+    struct ioh__ws_loan *loan = ioh__ws_lend(f->engine, f->ws);
+    if (!loan) {
+        fault(f, IOH__CODE_INTERNAL, "out of memory");
+        return;
+    }
+    f->used = (size_t)(payload + len - f->data);
+    loan->op = (uint8_t)op;
+    loan->fin = true;
+    if (begin_packed(f) && unpack(f, payload, len, false)) {
+        end_frame(f);
+    }
+}
+
 /* ---- reading */
 
-/* What is wrong with a header, of which len bytes are there; whole when h is set. NULL: nothing yet. */
-static const char *header_fault(const uint8_t *data, size_t len, const struct ioh__ws_header *h)
+static uint8_t allowed_rsv(const struct ioh__ws *ws)
 {
-    if (len == 0) {
-        return NULL;
-    }
-    int op = data[0] & 0x0f;
-    if (data[0] & 0x70) { /* RFC 6455 5.2: no extension gives them a meaning */
-        return "a reserved bit is set";
-    }
-    if ((op & 7) > 2) {
-        return "a reserved opcode";
-    }
-    if (is_control(op) && !(data[0] & 0x80)) { /* 5.5 */
-        return "a control frame in fragments";
-    }
-    if (len == 1) {
-        return NULL;
-    }
-    if (!(data[1] & 0x80)) { /* 5.1 */
-        return "a frame without mask";
-    }
-    if (is_control(op) && (data[1] & 0x7f) > CONTROL_MAX) { /* 5.5 */
-        return "a control frame above 125 bytes";
-    }
-    if (!h) {
-        return NULL;
-    }
-    if (h->len == 2 + 2 + 4 && h->payload < 126) { /* 5.2: the shortest form must be used */
-        return "a length that is not minimal";
-    }
-    if (h->len == 2 + 8 + 4 && (h->payload < 0x10000 || h->payload >> 63)) {
-        return "a length that is not minimal or above 2^63";
-    }
-    return NULL;
+    return ws->terms.server_bits ? IOH__WS_RSV1 : 0;
+}
+
+/* Does this data frame belong to a compressed message? */
+static bool is_packed(const struct feed *f, const struct ioh__ws_header *h)
+{
+    return h->op == OP_CONTINUATION ? f->ws->loan && f->ws->loan->packed : (h->rsv & 4) != 0;
 }
 
 /* What a data frame may have so that the message stays within the limit. */
@@ -214,6 +243,9 @@ static void lent_data(struct feed *f, const struct ioh__ws_header *h)
     struct ioh__ws_loan *loan = f->ws->loan;
     if (h->op != OP_CONTINUATION) {
         loan->op = h->op;
+        if (is_packed(f, h) && !begin_packed(f)) {
+            return;
+        }
     }
     loan->fin = h->fin;
     memcpy(loan->key, h->key, sizeof loan->key);
@@ -238,7 +270,9 @@ static void lent_frame(struct feed *f, const struct ioh__ws_header *h)
         return;
     }
     loan->started = loan->too_big = false;
-    loan->room = room(f);
+    loan->room = is_packed(f, h) ? UINT64_MAX : room(f);
+    wslay_event_config_set_allowed_rsv_bits(loan->context,
+                                            allowed_rsv(f->ws) ? WSLAY_RSV1_BIT : WSLAY_RSV_NONE);
     int code = ioh__ws_judge(loan, as_is ? header : empty,
                              as_is       ? h->len
                              : h->masked ? sizeof empty
@@ -262,7 +296,8 @@ static bool begin_frame(struct feed *f)
     struct ioh__ws_header h;
     bool whole = ioh__ws_header_read(data, len, &h);
 
-    const char *why = reference ? NULL : header_fault(data, len, whole ? &h : NULL);
+    const char *why =
+        reference ? NULL : ioh__ws_header_fault(data, len, whole ? &h : NULL, allowed_rsv(f->ws));
     if (why) {
         fault(f, IOH__CODE_PROTOCOL, why);
         return true;
@@ -275,14 +310,19 @@ static bool begin_frame(struct feed *f)
         if (!here && h.payload <= CONTROL_MAX) {
             return false;
         }
-    } else if (!reference && (h.op == OP_CONTINUATION) == in_message && h.payload > room(f)) {
+    } else if (!reference && (h.op == OP_CONTINUATION) == in_message && !is_packed(f, &h) &&
+               h.payload > room(f)) {
         fault(f, IOH__CODE_TOO_BIG, "the message is too big");
         return true;
     }
     if (!reference && !in_message && h.fin && h.op != OP_CONTINUATION) {
         if (here) {
             ioh__mask(data + h.len, (size_t)h.payload, h.key, 0);
-            frame_event(f, h.op, data + h.len, (size_t)h.payload);
+            if (h.rsv) {
+                packed_event(f, h.op, data + h.len, (size_t)h.payload);
+            } else {
+                frame_event(f, h.op, data + h.len, (size_t)h.payload);
+            }
             return true;
         }
         if (h.len + h.payload <= IOH__WS_WAIT_MAX) {
@@ -293,13 +333,39 @@ static bool begin_frame(struct feed *f)
     return true;
 }
 
+/* Part of a compressed message's payload, unmasked where it lies. */
+static void take_packed(struct feed *f, uint8_t *data, size_t n)
+{
+    struct ioh__ws_loan *loan = f->ws->loan;
+    if (f->engine->no_fast_path) {
+        loan->out = data;
+        int code = ioh__ws_judge(loan, data, n);
+        if (code) {
+            refused(f, code);
+            return;
+        }
+    } else {
+        ioh__mask(data, n, loan->key, loan->phase);
+    }
+    f->used += n;
+    loan->phase = (loan->phase + n) & 3;
+    loan->left -= n;
+    if (unpack(f, data, n, false) && loan->left == 0) {
+        end_frame(f);
+    }
+}
+
 /* Inside a data frame on a lent context: takes what is there of its payload. */
 static void take_payload(struct feed *f)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
-    const uint8_t *data = f->data + f->used;
+    uint8_t *data = f->data + f->used;
     size_t n = f->len - f->used;
     n = n < loan->left ? n : (size_t)loan->left;
+    if (loan->packed) {
+        take_packed(f, data, n);
+        return;
+    }
     if (!ioh__ws_reserve(loan, n, f->max_message)) {
         fault(f, IOH__CODE_INTERNAL, "out of memory");
         return;
@@ -347,6 +413,7 @@ void ioh__ws_engine_destroy(struct ioh__ws_engine *engine)
         ioh__ws_free_loan(loan);
     }
     engine->idle_count = 0;
+    ioh__ws_contexts_destroy(&engine->contexts);
 }
 
 void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
@@ -387,4 +454,5 @@ void ioh__ws_release(struct ioh__ws_engine *engine, struct ioh__ws *ws)
     bool whole = !ws->loan || ioh__ws_at_boundary(ws->loan);
     ws->ended |= !whole; /* the rest of a message would have no beginning */
     ioh__ws_take_back(engine, ws, whole);
+    ioh__ws_disown(&engine->contexts, &ws->own);
 }

@@ -13,6 +13,8 @@
 #ifndef IOH_PROTO_WS_ENGINE_H
 #define IOH_PROTO_WS_ENGINE_H
 
+#include "proto/ws_unpack.h"
+
 #include <iohandler/types.h>
 #include <stdbool.h>
 
@@ -26,6 +28,7 @@ struct ioh__ws_engine {
     struct ioh__ws_loan *idle;
     size_t idle_count; /* bounded; more are freed */
     size_t lent;
+    struct ioh__ws_contexts contexts;
     bool no_fast_path; /* tests only: everything goes through wslay, byte for byte */
 };
 
@@ -33,11 +36,13 @@ struct ioh__ws_engine {
 struct ioh__ws {
     struct ioh__ws_loan *loan;
     bool ended;
+    struct ioh__deflate_terms terms; /* zero: RSV1 is a fault */
+    uint32_t own;                    /* its place in contexts; 0: none yet */
 };
 
 enum ioh__ws_event_kind {
     IOH__WS_MORE,    /* nothing more in these bytes */
-    IOH__WS_MESSAGE, /* op IOH_WS_TEXT (valid UTF-8) or IOH_WS_BINARY; data, len */
+    IOH__WS_MESSAGE, /* op IOH_WS_TEXT (valid UTF-8) or IOH_WS_BINARY; data, len; inflated */
     IOH__WS_PING,    /* data, len: at most 125 bytes */
     IOH__WS_PONG,
     IOH__WS_CLOSE, /* the peer's Close frame, valid: code (1005 = none), data = reason, len */
@@ -57,7 +62,7 @@ void ioh__ws_engine_destroy(struct ioh__ws_engine *engine);
 
 /* Takes bytes from data[0..len), which it may change (unmasking in place), up to the end of one event;
  * *used tells how many. Called until MORE. max_message bounds a whole message, checked on the header
- * before anything is allocated: 1009. Whoever gets PING answers it, whoever gets CLOSE or FAULT answers
+ * before anything is allocated, of a compressed one while it is inflated: 1009. Whoever gets PING answers it, whoever gets CLOSE or FAULT answers
  * with a Close frame: the engine sends nothing. */
 void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
                   uint64_t max_message, size_t *used, struct ioh__ws_event *event);

@@ -42,6 +42,45 @@ bool ioh__ws_header_read(const uint8_t *data, size_t len, struct ioh__ws_header 
     return true;
 }
 
+const char *ioh__ws_header_fault(const uint8_t *data, size_t len, const struct ioh__ws_header *h,
+                                 uint8_t rsv)
+{
+    if (len == 0) {
+        return NULL;
+    }
+    int op = data[0] & 0x0f;
+    /* RFC 6455 5.2: only what an extension gives a meaning, and (RFC 7692 6.1) only where a data
+     * message begins */
+    if (data[0] & 0x70 & ~(op == 1 || op == 2 ? rsv : 0)) {
+        return "a reserved bit is set";
+    }
+    if ((op & 7) > 2) {
+        return "a reserved opcode";
+    }
+    if ((op & 8) && !(data[0] & 0x80)) { /* 5.5 */
+        return "a control frame in fragments";
+    }
+    if (len == 1) {
+        return NULL;
+    }
+    if (!(data[1] & 0x80)) { /* 5.1 */
+        return "a frame without mask";
+    }
+    if ((op & 8) && (data[1] & 0x7f) > 125) { /* 5.5 */
+        return "a control frame above 125 bytes";
+    }
+    if (!h) {
+        return NULL;
+    }
+    if (h->len == 2 + 2 + 4 && h->payload < 126) { /* 5.2: the shortest form must be used */
+        return "a length that is not minimal";
+    }
+    if (h->len == 2 + 8 + 4 && (h->payload < 0x10000 || h->payload >> 63)) {
+        return "a length that is not minimal or above 2^63";
+    }
+    return NULL;
+}
+
 size_t ioh__ws_header_write(uint8_t *out, int op, uint64_t payload)
 {
     out[0] = (uint8_t)(0x80 | op);

@@ -31,6 +31,13 @@ enum {
  * not minimal or has its top bit set. */
 bool ioh__ws_header_read(const uint8_t *data, size_t len, struct ioh__ws_header *h);
 
+#define IOH__WS_RSV1 0x40u /* in the first byte */
+
+/* What is wrong with a client's header, of which len bytes are there; whole when h is set. rsv: which of the
+ * reserved bits of the first byte may be set on a data message. NULL: nothing yet. */
+const char *ioh__ws_header_fault(const uint8_t *data, size_t len, const struct ioh__ws_header *h,
+                                 uint8_t rsv);
+
 /* Writes a server's header (FIN, no mask) for a frame of that opcode; answers its length, at most
  * IOH__WS_SERVER_HEADER_MAX. */
 size_t ioh__ws_header_write(uint8_t *out, int op, uint64_t payload);

@@ -116,12 +116,20 @@ struct ioh__ws_loan *ioh__ws_lend(struct ioh__ws_engine *engine, struct ioh__ws 
     return loan;
 }
 
+void ioh__ws_return_inflater(struct ioh__ws_engine *engine, struct ioh__ws *ws)
+{
+    ioh__ws_give_inflater(&engine->contexts, &ws->terms, ws->loan->inflater);
+    ws->loan->inflater = NULL;
+}
+
 void ioh__ws_take_back(struct ioh__ws_engine *engine, struct ioh__ws *ws, bool as_new)
 {
     struct ioh__ws_loan *loan = ws->loan;
     if (!loan) {
         return;
     }
+    ioh__ws_return_inflater(engine, ws);
+    loan->packed = false;
     ws->loan = NULL;
     engine->lent--;
     if (!as_new || engine->idle_count == IDLE_MAX) {

@@ -16,6 +16,9 @@ struct ioh__ws_loan {
     size_t checked; /* text: bytes at the start that are whole, valid characters */
     uint8_t op;     /* of the message, 0 before and after it */
 
+    bool packed; /* it is compressed: RSV1 was set in its first frame (RFC 7692 6.2) */
+    struct ioh__inflater *inflater; /* then, until it is whole */
+
     bool fin; /* of the current data frame, also below */
     uint8_t key[4];
     size_t phase;
@@ -34,6 +37,9 @@ int ioh__ws_judge(struct ioh__ws_loan *loan, const uint8_t *bytes, size_t len);
 
 /* A context at a message boundary for the connection, which has none. NULL: out of memory. */
 struct ioh__ws_loan *ioh__ws_lend(struct ioh__ws_engine *engine, struct ioh__ws *ws);
+
+/* The inflater of its message, if it has one, which is over. */
+void ioh__ws_return_inflater(struct ioh__ws_engine *engine, struct ioh__ws *ws);
 
 /* as_new: the context stands at a message boundary and has refused nothing. Without a loan: nothing. */
 void ioh__ws_take_back(struct ioh__ws_engine *engine, struct ioh__ws *ws, bool as_new);

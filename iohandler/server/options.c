@@ -61,6 +61,9 @@ static void fill_defaults(struct ioh_options *o)
     set_default64(&o->ws_max_message, 16u << 20);
     set_default32(&o->ws_ping_ms, 25000);
     set_default32(&o->ws_dead_ms, o->ws_ping_ms < UINT32_MAX / 2 ? 2 * o->ws_ping_ms : UINT32_MAX);
+    set_default32(&o->ws_deflate_min, 256);
+    set_default32(&o->ws_deflate_level, 1);
+    set_default32(&o->ws_deflate_window, 15);
     set_default64(&o->send_high, 256u << 10);
     set_default64(&o->send_low, o->send_high / 4);
     set_default64(&o->send_max, o->send_high > 16u << 20 ? o->send_high : 16u << 20);
@@ -103,6 +106,8 @@ static int check(const struct ioh_options *o, char *error)
         {"compress_level", o->compress_level, 1, 9},
         {"ws_dead_ms", o->ws_dead_ms, o->ws_ping_ms < UINT32_MAX ? o->ws_ping_ms + 1 : 1,
          UINT32_MAX},
+        {"ws_deflate_level", o->ws_deflate_level, 1, 9},
+        {"ws_deflate_window", o->ws_deflate_window, 9, 15},
         {"send_low", o->send_low, 0, o->send_high},
         {"send_max", o->send_max, o->send_high, UINT64_MAX},
         {"keep_fd_limit", o->keep_fd_limit, 0, 1},
@@ -124,6 +129,9 @@ static int check_choices(const struct ioh_options *o, char *error)
         rc = check_choice("exec", o->exec, IOH_EXEC_AUTO, IOH_EXEC_AFFINE, error);
     if (rc == 0)
         rc = check_choice("pool_full", o->pool_full, IOH_FULL_DEFAULT, IOH_FULL_CLOSE, error);
+    if (rc == 0)
+        rc =
+            check_choice("ws_deflate", o->ws_deflate, IOH_DEFLATE_OFF, IOH_DEFLATE_TAKEOVER, error);
     if (rc == 0)
         rc =
             check_choice("send_full", o->send_full, IOH_SEND_FULL_CLOSE, IOH_SEND_FULL_DROP, error);

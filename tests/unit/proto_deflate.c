@@ -12,7 +12,6 @@
 
 #include <iohandler/buf.h>
 #include <iohandler/handler.h>
-#include <iohandler/ws.h>
 #include <pthread.h>
 #include <zlib.h>
 
@@ -349,34 +348,38 @@ static void a_narrow_window_of_the_peer_is_kept_to(void **state)
     ioh__deflaters_destroy(&all);
 }
 
-static void a_frame_is_compressed_once(void **state)
+static ioh_buf *form_of(struct ioh__deflaters *all, unsigned bits, int op, ioh_buf *buf)
+{
+    return ioh__deflaters_form(all, bits, buf, op, ioh_buf_data(buf), ioh_buf_len(buf));
+}
+
+static void a_message_for_many_is_compressed_once(void **state)
 {
     static struct ioh__deflaters all;
     static uint8_t data[2000];
     (void)state;
     ioh__deflaters_init(&all, 15, 1, 256);
     fill(data, sizeof data, 6);
-    ioh_buf *frame = ioh_ws_frame(IOH_WS_TEXT, data, sizeof data);
-    ioh_buf *form = ioh__deflaters_form(&all, 15, frame);
+    ioh_buf *buf = ioh_buf_copy(data, sizeof data);
+    ioh_buf *form = form_of(&all, 15, IOH_WS_TEXT, buf);
     assert_non_null(form);
     assert_true(holds(form, 15, data, sizeof data));
-    assert_ptr_equal(ioh__deflaters_form(&all, 11, frame), form); /* 2,000 bytes fit in 11 bits */
-    assert_null(ioh__deflaters_form(&all, 10, frame));
-    ioh_buf_unref(frame);
+    assert_ptr_equal(form_of(&all, 11, IOH_WS_TEXT, buf), form); /* 2,000 bytes fit in 11 bits */
+    assert_null(form_of(&all, 10, IOH_WS_TEXT, buf));
+    assert_null(form_of(&all, 15, IOH_WS_BINARY, buf)); /* its header says text */
+    ioh_buf_unref(buf);
 
-    frame = ioh_ws_frame(IOH_WS_TEXT, data, 255);
-    assert_null(ioh__deflaters_form(&all, 15, frame));
-    ioh_buf_unref(frame);
-    frame = ioh_ws_frame(IOH_WS_PING, data, 125);
+    buf = ioh_buf_copy(data, 255);
+    assert_null(form_of(&all, 15, IOH_WS_TEXT, buf));
     all.min = 1;
-    assert_null(ioh__deflaters_form(&all, 15, frame));
-    ioh_buf_unref(frame);
+    assert_null(form_of(&all, 15, IOH_WS_PING, buf));
+    ioh_buf_unref(buf);
     fill_random(data, sizeof data);
-    frame = ioh_ws_frame(IOH_WS_BINARY, data, sizeof data);
-    assert_null(ioh__deflaters_form(&all, 15, frame));
-    assert_null(ioh__deflaters_form(&all, 15, frame)); /* and that is remembered */
-    assert_ptr_equal(frame->form, frame);
-    ioh_buf_unref(frame);
+    buf = ioh_buf_copy(data, sizeof data);
+    assert_null(form_of(&all, 15, IOH_WS_BINARY, buf));
+    assert_null(form_of(&all, 15, IOH_WS_BINARY, buf)); /* and that is remembered */
+    assert_ptr_equal(buf->form, buf);
+    ioh_buf_unref(buf);
     ioh__deflaters_destroy(&all);
 }
 
@@ -389,7 +392,7 @@ static void *compress_much(void *arg)
     static _Thread_local uint8_t data[3000];
     fill(data, sizeof data, (unsigned)(uintptr_t)arg);
     for (int i = 0; i < 200; i++) {
-        ioh_buf *form = ioh__deflaters_form(&shared, 15, broadcast);
+        ioh_buf *form = form_of(&shared, 15, IOH_WS_TEXT, broadcast);
         ioh_buf *frame = ioh__deflaters_frame(&shared, 15, IOH_WS_TEXT, data, sizeof data);
         if (!form || !frame || frame->len >= sizeof data)
             return (void *)wrong;
@@ -406,7 +409,7 @@ static void threads_compress_beside_each_other(void **state)
     (void)state;
     ioh__deflaters_init(&shared, 13, 1, 1);
     fill(data, sizeof data, 8);
-    broadcast = ioh_ws_frame(IOH_WS_TEXT, data, sizeof data);
+    broadcast = ioh_buf_copy(data, sizeof data);
     for (uintptr_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, compress_much, (void *)i), 0);
     for (int i = 0; i < THREADS; i++) {
@@ -432,7 +435,7 @@ int main(void)
         cmocka_unit_test(a_kept_context_makes_the_next_message_small),
         cmocka_unit_test(short_messages_go_as_they_are),
         cmocka_unit_test(a_narrow_window_of_the_peer_is_kept_to),
-        cmocka_unit_test(a_frame_is_compressed_once),
+        cmocka_unit_test(a_message_for_many_is_compressed_once),
         cmocka_unit_test(threads_compress_beside_each_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

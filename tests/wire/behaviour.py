@@ -22,7 +22,7 @@ from stream import Connection, Wrong
 
 TESTS = []          # (function, labels of configurations or None)
 ROOMS = ("behave_modes", "behave_slow", "behave_stop", "behave_load", "behave_peers", "behave_life",
-         "behave_options", "behave_topics", "behave_files", "behave_compress")
+         "behave_options", "behave_topics", "behave_files", "behave_compress", "behave_deflate")
 PING = b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n"
 
 
@@ -99,6 +99,8 @@ async def websocket(conn, until, path="/echo", extra=b""):
     answer = await stream.read_answer(conn, until)
     equal(answer.status, 101, "upgrade")
     equal(answer.one("Sec-WebSocket-Accept"), casefile.ACCEPT, "Sec-WebSocket-Accept")
+    extensions = answer.one("Sec-WebSocket-Extensions")
+    conn.unpack = stream.unpacker(extensions) if extensions else None
     return answer
 
 

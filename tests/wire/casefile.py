@@ -166,7 +166,8 @@ def add_step(case, word, rest):
         path, _, extra = rest.partition(" ")
         case.write(upgrade(path, unescape(extra) + b"\r\n" if extra else b""))
     elif word == "ws":                  # the request whole, and its answer
-        case.write(upgrade(rest), whole=True)
+        path, _, extra = rest.partition(" ")
+        case.write(upgrade(path, unescape(extra) + b"\r\n" if extra else b""), whole=True)
         case.steps.append(("expect", (101,), False, []))
         case.steps.append(("then",))
     elif word == "frame":
@@ -190,6 +191,8 @@ def add_step(case, word, rest):
         case.steps.append((word, tuple(None if c == "none" else int(c) for c in rest.split("|"))))
     elif word in ("then", "fin", "mark", "maybe-100"):
         case.steps.append((word,))
+    elif word == "packed":
+        case.steps.append((word, {"yes": True, "no": False}[rest]))
     elif word == "quiet":
         case.steps.append((word, int(rest)))
     elif word == "elapsed":

@@ -71,6 +71,8 @@ class Player:
             if answer.one("Upgrade") is None or "upgrade" not in answer.connection():
                 raise Wrong("101 without Upgrade and Connection")   # RFC 6455 4.2.2
             self.websocket = True
+            extensions = answer.one("Sec-WebSocket-Extensions")
+            self.conn.unpack = stream.unpacker(extensions) if extensions else None
 
     async def maybe(self, statuses):
         """An answer with one of these, or the end."""
@@ -149,6 +151,8 @@ class Player:
                 await self.expect_message(word, step[1])
             elif word == "expect-close":
                 await self.expect_close(step[1])
+            elif word == "packed" and self.conn.packed != step[1]:
+                raise Wrong("the message was %scompressed" % ("not " if step[1] else ""))
             elif word == "then":
                 await asyncio.sleep(GAP)
             elif word == "fin":

@@ -37,6 +37,8 @@ INSTANCES = {
                   "--body-timeout-ms", "500", "--write-timeout-ms", "700",
                   "--close-timeout-ms", "500"],
     "files": ["--files", "site"],       # what lies in it: site_files.py
+    "deflate": ["--deflate", "--deflate-min", "64", "--ws-max-message", "1000"],
+    "takeover": ["--deflate=takeover", "--deflate-min", "64", "--ws-max-message", "1000"],
     "heartbeat": ["--ws-ping-ms", "300", "--ws-dead-ms", "900"],
 }
 

@@ -10,6 +10,7 @@ import re
 import socket
 import struct
 import time
+import zlib
 
 
 class Wrong(Exception):
@@ -57,6 +58,8 @@ class Connection:
         self.data = bytearray()
         self.ended = None
         self.deaf = False               # the peer takes no more bytes
+        self.unpack = None              # permessage-deflate was agreed on: inflates a message
+        self.packed = False             # the last message was compressed
         self.waiter = None
         self.loop.add_reader(self.sock, self._readable)
 
@@ -246,12 +249,33 @@ async def read_answer(conn, until, to_head=False):
     return answer
 
 
+def unpacker(extensions):
+    """What inflates messages of a server that gave this answer to an offer (RFC 7692 7.1)."""
+    bits = re.search(r"server_max_window_bits=(\d+)", extensions)
+    alone = "server_no_context_takeover" in extensions
+    state = []
+
+    def unpack(data):
+        if alone or not state:
+            state[:] = [zlib.decompressobj(-int(bits.group(1)) if bits else -15)]
+        try:
+            data = state[0].decompress(data + b"\0\0\xff\xff")
+        except zlib.error as fault:
+            raise Wrong("a message that does not inflate: %s" % fault) from None
+        if state[0].unconsumed_tail or state[0].eof:
+            raise Wrong("a message that does not end with an open block")
+        return data
+    return unpack
+
+
 async def read_frame(conn, until):
     """(fin, opcode, payload) of one frame of a server (RFC 6455 5.2)."""
     await conn.need(2, until, "a frame")
     first, second = conn.data[0], conn.data[1]
-    if first & 0x70:
-        raise Wrong("reserved bits set: " + shown(conn.data))
+    if first & 0x30 or (first & 0x40 and (not conn.unpack or first & 15 not in (1, 2))):
+        raise Wrong("reserved bits set: " + shown(conn.data))       # RFC 7692 6: RSV1
+    if first & 15 in (1, 2):
+        conn.packed = bool(first & 0x40)
     if second & 0x80:
         raise Wrong("a masked frame from a server")                 # RFC 6455 5.1
     head = 2 + {126: 2, 127: 8}.get(second, 0)
@@ -276,6 +300,8 @@ async def read_message(conn, until):
         if more:
             raise Wrong("opcode %d inside a fragmented message" % more)
         data += piece
+    if op < 8 and conn.packed:
+        data = conn.unpack(data)
     if op == 1:
         try:
             data.decode("utf-8")

@@ -53,12 +53,13 @@ static int open_name(int dir, const char *name, int32_t symlinks)
     static const uint64_t resolve[] = {
         [IOH_SYMLINKS_INSIDE] = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
         [IOH_SYMLINKS_NONE] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
-        [IOH_SYMLINKS_ALL] = RESOLVE_NO_MAGICLINKS,
     };
-    struct open_how how = {.flags = READING, .resolve = resolve[symlinks]};
+    bool anywhere = symlinks == IOH_SYMLINKS_ALL;
+    struct open_how how = {.flags = READING, .resolve = anywhere ? 0 : resolve[symlinks]};
     for (int i = 0; i < TRIES; i++) {
-        int fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
-        if (fd < 0 && errno == ENOSYS)
+        int fd = anywhere ? openat(dir, name, READING)
+                          : (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
+        if (fd < 0 && errno == ENOSYS && !anywhere)
             return walk(dir, name);
         if (fd >= 0 || (errno != EAGAIN && errno != EINTR))
             return fd;

@@ -315,12 +315,12 @@ static bool is_broader(enum http_errno error, const struct message *m)
     switch (error) {
     case HPE_INVALID_METHOD: /* it knows a list of them; a method is any token (RFC 9110 9.1) */
         return true;
-    case HPE_INVALID_CONTENT_LENGTH: /* a tab is white space like any other (RFC 9110 5.6.3) */
-        return m->tab;
+    case HPE_INVALID_CONTENT_LENGTH:    /* a tab is white space like any other (RFC 9110 5.6.3) */
+        return m->tab || m->chunked;    /* and it reads Content-Length among trailers, too */
     case HPE_INVALID_TRANSFER_ENCODING: /* it takes Transfer-EncodingX for Transfer-Encoding */
         return m->tab || !m->chunked;
-    case HPE_UNEXPECTED_CONTENT_LENGTH: /* likewise */
-        return !m->chunked;
+    case HPE_UNEXPECTED_CONTENT_LENGTH: /* both of these: by such a name, and among trailers */
+        return m->head.len > 0;
     default:
         return false;
     }

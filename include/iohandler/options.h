@@ -82,6 +82,11 @@ struct ioh_options {
     uint32_t max_uri_bytes;  /* request target; beyond: 414. 0 = 8,192 */
     uint32_t max_headers;    /* fields; beyond: 431. 0 = 100; at most 1,000 */
     uint64_t max_body_bytes; /* body after dechunking; beyond: 413. 0 = 67,108,864 */
+    uint32_t
+        max_requests; /* of one connection: the last one's answer says Connection: close, so that
+                                clients come anew and find the loop with the least to do. 0 = no limit */
+    uint32_t timings; /* 1: ioh_req_timing() tells what a request took, for five looks at the
+                                clock (some 40 ns each); only with on_complete. 0 = off */
 
     /* connections; beyond: reset as soon as they are accepted. The host never hears of them */
     uint32_t max_connections; /* of the whole server. 0 = as many as there are descriptors: without

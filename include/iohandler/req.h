@@ -67,6 +67,28 @@ IOH_API size_t ioh_req_trailer_count(const ioh_req *req);
 IOH_API int ioh_req_trailer_at(const ioh_req *req, size_t index, struct ioh_str *name,
                                struct ioh_str *value);
 
+/* What a request took. Times of CLOCK_MONOTONIC; "us" are microseconds, those at which something happened count
+ * from begin_ns, and are 0 when it did not happen. */
+struct ioh_timing {
+    size_t size; /* set by IOH_TIMING_INIT */
+    uint64_t
+        begin_ns; /* the first byte of the head had been read; of a head that came in pieces, to some
+                               milliseconds. Of pipelined requests: the answer before had been given */
+    uint64_t queued_us;     /* on_request was called */
+    uint64_t handler_us;    /* how long its callbacks took, all together; on_complete not counted */
+    uint64_t first_byte_us; /* the answer's first byte was in the send queue, */
+    uint64_t last_byte_us;  /* and its last */
+};
+
+#define IOH_TIMING_INIT                   \
+    {                                     \
+        .size = sizeof(struct ioh_timing) \
+    }
+
+/* For an access log: in on_complete. 0, IOH_ESTATE (elsewhere, or options.timings is off) or IOH_EVERSION (no
+ * size). */
+IOH_API int ioh_req_timing(const ioh_req *req, struct ioh_timing *timing);
+
 /* The host's own pointer for this request, NULL at first. */
 IOH_API void *ioh_req_user(const ioh_req *req);
 IOH_API void ioh_req_set_user(ioh_req *req, void *user);

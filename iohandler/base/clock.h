@@ -13,6 +13,14 @@ static inline uint64_t ioh__now_ms(void)
     return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
 }
 
+/* To be exact, in nanoseconds, of the same clock. */
+static inline uint64_t ioh__exact_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* Wall clock, in seconds: for the Date field. */
 static inline int64_t ioh__wall_seconds(void)
 {

@@ -8,13 +8,24 @@
 
 #include "base/clock.h"
 #include "conn/reach.h"
+#include "conn/req.h"
 #include "conn/turn.h"
 
 static uint64_t now_us(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u;
+    return ioh__exact_ns() / 1000u;
+}
+
+static void run_job(struct ioh__hub *hub, struct ioh__job *job)
+{
+    bool timed = job->kind >= IOH__JOB_REQUEST && job->kind <= IOH__JOB_PULL && ioh__timed(hub);
+    uint64_t begin = timed ? ioh__exact_ns() : 0;
+    ioh__job_run(job, hub->handler, hub->state);
+    if (!timed)
+        return;
+    if (job->kind == IOH__JOB_REQUEST)
+        job->req->times.called = begin;
+    job->req->times.busy += ioh__exact_ns() - begin;
 }
 
 /* The connection has ended while the job waited: what it is about can interest nobody any more. Callbacks that end
@@ -48,7 +59,7 @@ static bool run_guarded(struct ioh__hub *hub, struct ioh__work *w)
      * two sees the other. */
     atomic_exchange(&hub->watch, ioh__watch_word(ticket, IOH__WATCH_CALLBACK));
     ioh__watch_wake(hub->crew);
-    ioh__job_run(&w->job, hub->handler, hub->state);
+    run_job(hub, &w->job);
     uint64_t mine = ioh__watch_word(ticket, IOH__WATCH_CALLBACK);
     if (atomic_compare_exchange_strong_explicit(&hub->watch, &mine,
                                                 ioh__watch_word(ticket, IOH__WATCH_OUT),
@@ -68,7 +79,7 @@ static bool run_here(struct ioh__hub *hub, struct ioh__work *w)
     if (hub->guarded && !ended && !run_guarded(hub, w))
         return false;
     if (!hub->guarded || ended)
-        ioh__job_run(&w->job, hub->handler, hub->state);
+        run_job(hub, &w->job);
     ioh__self.hub = NULL;
     hub->loop.now =
         ioh__now_ms(); /* deadlines that begin now must not be short by what the callback took */
@@ -129,7 +140,7 @@ static void run_work(struct ioh__work *w)
     uint64_t begin = w->timed ? now_us() : 0;
     w->skipped = is_pointless(&w->job);
     if (!w->skipped)
-        ioh__job_run(&w->job, hub->handler, hub->state);
+        run_job(hub, &w->job);
     w->quick = w->timed && now_us() - begin < hub->options->handoff_us;
     ioh__mailbox_post(&hub->loop.mailbox, &w->done.mail);
 }

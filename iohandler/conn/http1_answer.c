@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "conn/req.h"
 
 #define LENGTH_MAX (sizeof "Content-Length: 18446744073709551615\r\n")
@@ -48,6 +49,8 @@ static bool is_stopping(const ioh_req *req)
 static void decide(ioh_req *req, int status)
 {
     bool early = !req->body_whole;
+    if (ioh__timed(req->conn->hub))
+        req->times.first = ioh__exact_ns();
     req->status = status;
     req->send_body = !req->head.is_head && !ioh__status_bodyless(status) && status != 205;
     /* The client is told before it sends what nobody will read (RFC 9110 10.1.1). */
@@ -110,6 +113,8 @@ static int64_t fixed_length(int status, size_t len)
 
 static int answered(ioh_req *req, size_t body_len)
 {
+    if (ioh__timed(req->conn->hub))
+        req->times.last = req->answer == IOH__ANSWER_NONE ? req->times.first : ioh__exact_ns();
     req->answer = IOH__ANSWER_DONE;
     req->body_sent += body_len;
     return ioh__conn_queued(req->conn);

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "conn/crew.h"
 #include "conn/http1.h"
 #include "proto/ws_shake.h"
@@ -52,7 +53,7 @@ static ioh_req *blank_req(ioh_conn *conn)
         ioh__conn_no_memory(conn);
         return NULL;
     }
-    memset(req, 0, sizeof *req);
+    memset(req, 0, offsetof(struct ioh_req, times));
     req->conn = conn;
     req->number = conn->as.http1.number;
     req->head.fields = req->fields;
@@ -219,6 +220,15 @@ static bool speaks_websocket(const struct ioh_handler *h)
     return h->on_ws_upgrade || h->on_ws_message;
 }
 
+/* When the first byte of the head that has just been read came. Of one that came in pieces only the deadline
+ * tells, to a tick of the coarse clock. */
+static uint64_t head_began(const ioh_conn *conn)
+{
+    if (!conn->as.http1.begun)
+        return ioh__exact_ns();
+    return (conn->phase_at - conn->hub->options->head_timeout_ms) * 1000000u;
+}
+
 /* A whole head lies at data. */
 static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh__job *job)
 {
@@ -227,9 +237,12 @@ static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh_
     req->base = (const char *)data;
     h->number = (h->number + 1) & ~IOH__TAKES_GZIP;
     req->number = h->number;
-    req->close = !req->head.keep_alive;
+    req->close = !req->head.keep_alive || (conn->hub->options->max_requests &&
+                                           h->number >= conn->hub->options->max_requests);
     req->continue_pending =
         req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
+    if (ioh__timed(conn->hub))
+        req->times = (struct ioh__times){.begin = head_began(conn)};
     h->scanned = 0;
     h->begun = false;
     h->step = IOH__HTTP1_START;
@@ -325,6 +338,7 @@ static bool complete_due(ioh_conn *conn, struct ioh__job *job)
     if (!req || !req->called || !handler_of(conn)->on_complete)
         return false;
     req->called = false;
+    req->completing = true;
     req->said = IOH__ANSWER_DONE; /* whoever gave the answer: there is no other */
     *job = (struct ioh__job){.kind = IOH__JOB_COMPLETE,
                              .conn = conn,

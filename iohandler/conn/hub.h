@@ -149,6 +149,12 @@ static inline unsigned ioh__id_loop(ioh_conn_id id)
     return (unsigned)(id >> 24 & 0xffu);
 }
 
+/* Is it kept what a request takes? */
+static inline bool ioh__timed(const struct ioh__hub *hub)
+{
+    return hub->options->timings && hub->handler->on_complete;
+}
+
 /* 0, IOH_ENOMEM or IOH_ESYS; destroy is allowed after an error. Constant fields are the caller's to set
  * before. */
 int ioh__hub_init(struct ioh__hub *hub, unsigned index);

@@ -171,6 +171,33 @@ int ioh_req_trailer_at(const ioh_req *req, size_t index, struct ioh_str *name,
     return IOH_EINVAL;
 }
 
+/* ---- timings */
+
+static uint64_t us_after(uint64_t begin, uint64_t at)
+{
+    return at > begin ? (at - begin) / 1000u : 0;
+}
+
+int ioh_req_timing(const ioh_req *req, struct ioh_timing *timing)
+{
+    const struct ioh__times *t = &req->times;
+    size_t size = timing->size;
+    if (!req->completing || !ioh__timed(req->conn->hub))
+        return IOH_ESTATE;
+    if (size < offsetof(struct ioh_timing, last_byte_us) + sizeof timing->last_byte_us)
+        return IOH_EVERSION;
+    struct ioh_timing found = {
+        .size = size,
+        .begin_ns = t->begin,
+        .queued_us = us_after(t->begin, t->called),
+        .handler_us = t->busy / 1000u,
+        .first_byte_us = us_after(t->begin, t->first),
+        .last_byte_us = us_after(t->begin, t->last),
+    };
+    memcpy(timing, &found, size < sizeof found ? size : sizeof found);
+    return 0;
+}
+
 /* ---- the host's own */
 
 void *ioh_req_user(const ioh_req *req)

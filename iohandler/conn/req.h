@@ -22,6 +22,12 @@ struct ioh__block {
     size_t len, room;
 };
 
+/* When what happened, in ns of ioh__exact_ns(); only if ioh__timed(). */
+struct ioh__times {
+    uint64_t begin, first, last; /* the loop's: first byte in, first and last into the send queue */
+    uint64_t called, busy; /* of who runs the callbacks: on_request; how long all of them took */
+};
+
 struct ioh_req {
     ioh_conn *conn;
     uint32_t number;
@@ -67,7 +73,9 @@ struct ioh_req {
     uint32_t comment_ms; /* event stream: after so much silence a comment */
     ioh_more_fn more;    /* ioh_respond_pull() */
     void *more_user;
+    bool completing; /* on_complete runs, or is about to */
 
+    struct ioh__times times;          /* not zeroed with the rest */
     struct ioh__http1_field fields[]; /* options.max_headers */
 };
 

@@ -103,6 +103,7 @@ static int check(const struct ioh_options *o, char *error)
         {"max_head_bytes", o->max_head_bytes, 64, 65535},
         {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},
         {"max_headers", o->max_headers, 1, 1000},
+        {"timings", o->timings, 0, 1},
         {"compress_level", o->compress_level, 1, 9},
         {"ws_dead_ms", o->ws_dead_ms, o->ws_ping_ms < UINT32_MAX ? o->ws_ping_ms + 1 : 1,
          UINT32_MAX},

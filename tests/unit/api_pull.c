@@ -8,12 +8,12 @@
 /* What a pulled answer is made from; one at a time in most tests. */
 struct source {
     struct host *host;
-    size_t left, at;
+    _Atomic size_t left, at;
     size_t piece;            /* at most so much a time; 0: the room it is given */
     atomic_int calls, empty; /* empty: so often it has nothing */
     atomic_bool shy;         /* every other time it has nothing, */
     atomic_int shied;        /* so often */
-    size_t most_room;
+    _Atomic size_t most_room;
     struct ioh_req_id id;
 };
 

@@ -55,6 +55,8 @@ static const struct {
     {FIELD(max_uri_bytes), 8192},
     {FIELD(max_headers), 100},
     {FIELD(max_body_bytes), 67108864},
+    {FIELD(max_requests), 0},
+    {FIELD(timings), 0},
     {FIELD(max_connections), 0},
     {FIELD(max_per_address), 0},
     {FIELD(compress), 0}, /* a pointer, which is only looked at by the server */
@@ -169,6 +171,8 @@ static const struct range {
     {"max_uri_bytes", 1, 16384},
     {"max_headers", 1, 1000},
     {"max_body_bytes", 1, UINT64_MAX},
+    {"max_requests", 1, UINT32_MAX},
+    {"timings", 0, 1},
     {"max_connections", 1, UINT32_MAX},
     {"max_per_address", 1, UINT32_MAX},
     {"compress", 0, UINTPTR_MAX},

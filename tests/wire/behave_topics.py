@@ -1,9 +1,11 @@
 """Topics with many subscribers: who gets what, and what slow ones do to the others."""
 
 import asyncio
+import random
 
 import casefile
 import stream
+from behave_deflate import agreed, words
 from behaviour import (Wrong, connections, equal, message, ping, reset, stats, test, threads_are_those_of,
                        websocket)
 
@@ -217,3 +219,25 @@ async def subscribers_who_leave_while_messages_go_out_harm_nobody(bench):
                 over.set()
                 await asyncio.gather(*passing)
         await until_gone(demo, until)
+
+
+@test
+async def a_batch_reaches_each_in_its_form_and_in_order(bench):
+    """Sent in one write, so that a loop finds them together: plain and compressed subscribers, narrow windows,
+    contexts of their own."""
+    dice = random.Random(13)
+    offers = (None, b"", b"; server_max_window_bits=9", b"; server_no_context_takeover")
+    texts = [b"%d %s" % (n, words(dice, (20, 400, 3000)[n % 3])) for n in range(30)]
+    for options in (["--deflate"], ["--deflate=takeover"]):
+        with bench.demo(*options) as demo:
+            until = bench.until(30)
+            async with connections(demo.tcp, 12) as conns:
+                for number, conn in enumerate(conns):
+                    if offers[number % 4] is None:
+                        await websocket(conn, until, "/topic/t")
+                    else:
+                        await agreed(conn, until, offers[number % 4], "/topic/t")
+                await conns[0].send(b"".join(casefile.frame(0x81, text, b"abcd") for text in texts), until)
+                for conn in conns:
+                    for text in texts:
+                        await message(conn, until, 1, text)

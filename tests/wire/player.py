@@ -28,7 +28,7 @@ class Player:
         self.skip_100 = False       # a 100 may come before the next answer
         self.started = stream.now()
         self.slowness = slowness
-        self.until = conn.loop.time() + case.limit * slowness
+        self.until = self.patience()
 
     async def write(self, data, whole):
         if whole or self.cut == WHOLE:
@@ -46,6 +46,11 @@ class Player:
             if self.conn.ended == "reset" or self.conn.deaf:
                 return
             await self.conn.send(piece, self.until)
+        self.until = self.patience()
+
+    def patience(self):
+        """Until when something has to happen. What the pieces of a write took is not the server's time."""
+        return self.conn.loop.time() + self.case.limit * self.slowness
 
     async def dribble(self, gap_ms, size, data):
         for i in range(0, len(data), size):

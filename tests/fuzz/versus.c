@@ -8,6 +8,7 @@
 
 #include "proto/http1_body.h"
 #include "support/text.h"
+#include <strings.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
@@ -84,10 +85,10 @@ static const char *const stricter[] = {
 enum stage { NAMES, VALUE, BODY, WHOLE };
 
 struct message {
-    enum stage stage;  /* NAMES and VALUE: only of http-parser */
-    bool chunked, tab; /* of ours; tab: there is one in the head */
-    bool keep;         /* the connection goes on */
-    bool last;         /* nothing behind it is compared */
+    enum stage stage;            /* NAMES and VALUE: only of http-parser */
+    bool chunked, tab, odd_name; /* of ours: a tab in the head, a name Transfer-EncodingX */
+    bool keep;                   /* the connection goes on */
+    bool last;                   /* nothing behind it is compared */
     struct text head, body;
 };
 
@@ -131,9 +132,13 @@ static void our_head(struct message *m, const char *data, const struct ioh__http
     text_say(&m->head, " ");
     text_add(&m->head, data + h->target, h->target_len);
     text_say(&m->head, " 1.%d%s\n", h->minor, h->chunked ? " chunked" : "");
-    for (size_t i = 0; i < h->count; i++)
-        add_field(&m->head, data + h->fields[i].name, h->fields[i].name_len,
-                  data + h->fields[i].value, h->fields[i].value_len);
+    for (size_t i = 0; i < h->count; i++) {
+        const char *name = data + h->fields[i].name;
+        if (h->fields[i].name_len > 17 && strncasecmp(name, "Transfer-Encoding", 17) == 0)
+            m->odd_name = true;
+        add_field(&m->head, name, h->fields[i].name_len, data + h->fields[i].value,
+                  h->fields[i].value_len);
+    }
     m->chunked = h->chunked;
     m->keep = h->keep_alive;
     m->last = !m->keep;
@@ -318,7 +323,7 @@ static bool is_broader(enum http_errno error, const struct message *m)
     case HPE_INVALID_CONTENT_LENGTH:    /* a tab is white space like any other (RFC 9110 5.6.3) */
         return m->tab || m->chunked;    /* and it reads Content-Length among trailers, too */
     case HPE_INVALID_TRANSFER_ENCODING: /* it takes Transfer-EncodingX for Transfer-Encoding */
-        return m->tab || !m->chunked;
+        return m->tab || m->odd_name;
     case HPE_UNEXPECTED_CONTENT_LENGTH: /* both of these: by such a name, and among trailers */
         return m->head.len > 0;
     default:

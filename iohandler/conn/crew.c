@@ -7,15 +7,17 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/cpu.h"
 #include "conn/conn.h"
 #include "conn/single.h"
 
-struct ioh_pool *ioh__pool_make(const char *name, unsigned threads, unsigned queue)
+struct ioh_pool *ioh__pool_make(const struct ioh__crew *crew, const char *name, unsigned threads,
+                                unsigned queue)
 {
     struct ioh_pool *pool = calloc(1, sizeof *pool);
     if (!pool)
         return NULL;
-    ioh__queue_init(&pool->queue, queue);
+    ioh__queue_init(&pool->queue, queue, crew->cores);
     snprintf(pool->name, sizeof pool->name, "%s", name);
     pool->threads = threads;
     return pool;
@@ -32,6 +34,7 @@ int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *o)
     pthread_condattr_t monotonic;
     memset(crew, 0, sizeof *crew);
     crew->options = o;
+    crew->cores = ioh__cpu_count();
     ioh__gate_init(&crew->gate, o->max_connections, o->max_per_address);
     ioh__deflaters_init(&crew->deflaters, o->ws_deflate_window, (int)o->ws_deflate_level,
                         o->ws_deflate_min);
@@ -46,7 +49,7 @@ int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *o)
     pthread_condattr_destroy(&monotonic);
     ioh__topics_init(&crew->topics);
     if (o->pool_threads) {
-        crew->pool = ioh__pool_make("pool", o->pool_threads, o->pool_queue);
+        crew->pool = ioh__pool_make(crew, "pool", o->pool_threads, o->pool_queue);
         if (!crew->pool)
             return IOH_ENOMEM;
     }
@@ -56,7 +59,7 @@ int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *o)
             return IOH_ENOMEM;
         crew->worker_count = o->work_op_threads;
         for (unsigned i = 0; i < crew->worker_count; i++)
-            ioh__queue_init(&crew->workers[i].queue, o->pool_queue);
+            ioh__queue_init(&crew->workers[i].queue, o->pool_queue, crew->cores);
     }
     return 0;
 }

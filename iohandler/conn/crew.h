@@ -35,6 +35,7 @@ struct ioh__look {
 
 struct ioh__crew {
     const struct ioh_options *options;
+    unsigned cores;         /* that this process may use, looked up once */
     struct ioh_pool *pool;  /* the server's own; NULL: none */
     struct ioh_pool *named; /* all others */
     struct ioh__worker *workers;
@@ -74,7 +75,8 @@ struct ioh__crew {
 
 int ioh__crew_init(struct ioh__crew *crew, const struct ioh_options *options);
 void ioh__crew_destroy(struct ioh__crew *crew);
-struct ioh_pool *ioh__pool_make(const char *name, unsigned threads, unsigned queue);
+struct ioh_pool *ioh__pool_make(const struct ioh__crew *crew, const char *name, unsigned threads,
+                                unsigned queue);
 
 /* The default queue of a new connection; NULL: the loop's holder. */
 struct ioh__queue *ioh__crew_queue(struct ioh__crew *crew, ioh_conn *conn);

@@ -3,14 +3,12 @@
 
 #include <sched.h>
 
-#include "base/cpu.h"
-
 #define SPINS 200 /* looks at the count: about 5 us; what a sleep and a wake-up cost */
 #define YIELDS 2  /* instead, on one core */
 
-void ioh__queue_init(struct ioh__queue *q, size_t limit)
+void ioh__queue_init(struct ioh__queue *q, size_t limit, unsigned cores)
 {
-    *q = (struct ioh__queue){.limit = limit, .cores = ioh__cpu_count()};
+    *q = (struct ioh__queue){.limit = limit, .cores = cores};
     pthread_mutex_init(&q->lock, NULL);
     pthread_cond_init(&q->ready, NULL);
 }

@@ -32,7 +32,8 @@ struct ioh__queue {
     _Atomic bool signalled; /* closed, for the spinner */
 };
 
-void ioh__queue_init(struct ioh__queue *q, size_t limit);
+/* cores: how many threads can run at a time. */
+void ioh__queue_init(struct ioh__queue *q, size_t limit, unsigned cores);
 void ioh__queue_destroy(struct ioh__queue *q);
 
 /* Puts in as many of the tasks, linked by next, as there is room for; answers the first that did not fit,

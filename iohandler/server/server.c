@@ -56,6 +56,8 @@ int ioh_server_create(ioh_server **server, const struct ioh_handler *handler,
         return rc;
     }
     s->broken = rc != 0;
+    if (s->broken) /* no threads, say, by the hundred thousand */
+        s->options = (struct ioh_options)IOH_OPTIONS_INIT;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->lock, NULL);
@@ -79,7 +81,7 @@ ioh_pool *ioh_pool_create(ioh_server *s, const char *name, unsigned threads, uns
     if (s->broken || ioh__server_phase(s) != IOH__SERVER_CREATED || !name || !*name ||
         strlen(name) > 10 || threads == 0 || threads > 10000)
         return NULL;
-    ioh_pool *pool = ioh__pool_make(name, threads, queue ? queue : POOL_QUEUE);
+    ioh_pool *pool = ioh__pool_make(&s->crew, name, threads, queue ? queue : POOL_QUEUE);
     if (!pool)
         return NULL;
     pool->next = s->crew.named;

@@ -26,6 +26,16 @@ void *__wrap_calloc(size_t count, size_t size)
     return calloc_fails ? NULL : __real_calloc(count, size);
 }
 
+static int cores_counted;
+
+unsigned __real_ioh__cpu_count(void);
+
+unsigned __wrap_ioh__cpu_count(void)
+{
+    cores_counted++;
+    return __real_ioh__cpu_count();
+}
+
 /* ---- a crew, and connections that only have a path */
 
 static struct ioh_options options;
@@ -338,7 +348,7 @@ static void a_request_goes_where_on_classify_says_and_the_next_one_back(void **s
     (void)state;
     ioh_conn conn = new_conn();
     begin(IOH_EXEC_POOL, 2, 2);
-    struct ioh_pool *named = ioh__pool_make("slow", 1, 5);
+    struct ioh_pool *named = ioh__pool_make(&crew, "slow", 1, 5);
     named->next = crew.named;
     crew.named = named;
     conn.queue = ioh__crew_queue(&crew, &conn);
@@ -410,6 +420,18 @@ static void with_a_thread_per_connection_routes_change_nothing(void **state)
 
 /* ---- making one */
 
+/* That takes a dozen files to be read. */
+static void cores_are_counted_once_however_many_queues_there_are(void **state)
+{
+    (void)state;
+    cores_counted = 0;
+    begin(IOH_EXEC_AFFINE, 4, 100);
+    assert_int_equal(cores_counted, 1);
+    for (unsigned i = 0; i < 100; i++)
+        assert_int_equal(crew.workers[i].queue.cores, crew.cores);
+    assert_int_equal(crew.pool->queue.cores, crew.cores);
+}
+
 static void a_crew_without_memory_says_so_and_can_be_destroyed(void **state)
 {
     (void)state;
@@ -421,7 +443,7 @@ static void a_crew_without_memory_says_so_and_can_be_destroyed(void **state)
     o = (struct ioh_options){.work_op_threads = 2, .pool_queue = 1};
     assert_int_equal(ioh__crew_init(&poor, &o), IOH_ENOMEM);
     ioh__crew_destroy(&poor);
-    assert_null(ioh__pool_make("slow", 1, 1));
+    assert_null(ioh__pool_make(&crew, "slow", 1, 1));
     calloc_fails = false;
     assert_int_equal(ioh__crew_init(&poor, &o), 0);
     assert_null(poor.pool);
@@ -449,6 +471,7 @@ int main(void)
         with_crew(a_route_without_threads_is_told_and_left),
         with_crew(under_auto_a_route_may_ask_for_auto),
         with_crew(with_a_thread_per_connection_routes_change_nothing),
+        with_crew(cores_are_counted_once_however_many_queues_there_are),
         with_crew(a_crew_without_memory_says_so_and_can_be_destroyed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "base/cpu.h"
 #include "base/list.h"
 #include "exec/queue.h"
 
@@ -75,7 +76,7 @@ static void begin(size_t limit)
 {
     queue = calloc(1, sizeof *queue);
     assert_non_null(queue);
-    ioh__queue_init(queue, limit);
+    ioh__queue_init(queue, limit, ioh__cpu_count());
 }
 
 static void end(void)

@@ -16,13 +16,12 @@ async def the_threads_are_as_many_as_the_options_say(bench):
     for more in ((), ("--slow-threads", "3")):
         with bench.demo(*more) as demo:
             until = bench.until()
-            named = int(demo.config.value("--slow-threads", "0"))
             wanted = demo.config.threads
             equal(demo.threads, wanted, "announced threads")
             await threads_are_those_of(demo, 0, until)
             equal((await stats(demo, until))["threads"], wanted + int(demo.config.threaded),
                   "threads of /stats")
-            equal(demo.thread_names().get("ioh-slow", 0), named, "threads of /slow")
+            equal(demo.thread_names().get("ioh-slow", 0), demo.config.slow, "threads of /slow")
 
 
 @test

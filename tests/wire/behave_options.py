@@ -23,7 +23,7 @@ async def check_threads(bench, chosen, options, environment=None):
             for kind, name in NAMES.items():
                 equal(names.get(name, 0), getattr(config, kind), "%s threads %s" % (name, what))
             equal(names.get("ioh-watch", 0), int(config.exec == "auto"), "watchers " + what)
-            equal(names.get("ioh-slow", 0), int(config.value("--slow-threads", "0")),
+            equal(names.get("ioh-slow", 0), config.slow,
                   "threads of /slow " + what)
         await fresh_ping(demo.tcp, bench.until())
         wrong = demo.stop()
@@ -47,6 +47,7 @@ async def options_choose_the_threads(bench):
                     (*two, "--work-op-threads", "3", "--pool-threads", "2"),
                     (*two, "--type", "epoll", "--handoff-us", "5000", "--slow-threads", "2"),
                     ("--type", "threads"),
+                    ("--type", "threads", "--slow-threads", "2"),
                     ("--type", "threads", "--exec", "pool", *two)):
         await check_threads(bench, options, options)
 

@@ -57,12 +57,16 @@ class Configuration:
         return threads or OWN_DEFAULTS.get(self.exec, 0) * self.loops
 
     @property
+    def slow(self):
+        """Threads of the named pool; with a thread for each connection there are none."""
+        return 0 if self.threaded else int(self.value("--slow-threads", "0"))
+
+    @property
     def threads(self):
         """All threads of the demo while nobody is connected."""
         watcher = 0 if self.threaded or self.exec != "auto" else 1
         main = 1
-        return (self.loops + self.pool + self.workers + watcher + main +
-                int(self.value("--slow-threads", "0")))
+        return self.loops + self.pool + self.workers + watcher + main + self.slow
 
     # --type threads: a connection has a thread and a mailbox of its own, and those of the next one
     # are made before it comes.

@@ -200,32 +200,60 @@ static int start(struct demo *demo, struct settings *set)
         rc = ioh_server_address(demo->server, i, address, sizeof address);
         printf("listening %s\n", rc < 0 ? ioh_strerror(rc) : address);
     }
-    printf("threads %d\n", ioh_server_threads(demo->server) + 1);
+    printf("threads %d\n", ioh_server_threads(demo->server) + 1 + (demo->access != NULL));
     return fflush(stdout) == 0 ? 0 : 1;
+}
+
+static bool open_access_log(struct demo *demo, const struct settings *set)
+{
+    struct ioh_access_log_options o = IOH_ACCESS_LOG_OPTIONS_INIT;
+    o.path = set->access_log;
+    o.format = set->access_format;
+    if (!set->access_log)
+        return true;
+    int rc = ioh_access_log_open(&demo->access, &o);
+    if (rc)
+        fprintf(stderr, "demo: --access-log %s: %s\n", o.path,
+                rc == IOH_ESYS ? strerror(errno) : ioh_strerror(rc));
+    return rc == 0;
+}
+
+/* Until a signal says that it is over. */
+static void serve(struct demo *demo, const sigset_t *signals)
+{
+    const struct timespec half_second = {.tv_nsec = 500 * 1000 * 1000};
+    for (;;) {
+        int signal = sigtimedwait(signals, NULL, &half_second);
+        if (signal == SIGHUP && demo->access)
+            ioh_access_log_reopen(demo->access);
+        else if (signal == SIGINT || signal == SIGTERM)
+            return;
+        else if (signal < 0 && errno == EAGAIN)
+            tick(demo);
+    }
 }
 
 int main(int argc, char **argv)
 {
     struct settings set = parse_command_line(argc, argv);
     struct demo demo = {.files = -1, .verbose = set.verbose};
-    sigset_t quit; /* blocked before the threads start, so that only sigtimedwait() gets them */
-    sigemptyset(&quit);
-    sigaddset(&quit, SIGINT);
-    sigaddset(&quit, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &quit, NULL);
+    sigset_t signals; /* blocked before the threads start, so that only sigtimedwait() gets them */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    if (set.access_log) /* else it ends the demo, as ever */
+        sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL);
 
     int status = 1;
     if (!make_answers(&demo))
         fprintf(stderr, "demo: %s\n", ioh_strerror(IOH_ENOMEM));
-    else if (!open_files(&demo, set.files))
+    else if (!open_files(&demo, set.files) || !open_access_log(&demo, &set))
         status = 2;
     else
         status = start(&demo, &set);
     if (status == 0) {
-        const struct timespec half_second = {.tv_nsec = 500 * 1000 * 1000};
-        while (sigtimedwait(&quit, NULL, &half_second) < 0)
-            if (errno == EAGAIN)
-                tick(&demo);
+        serve(&demo, &signals);
         int rc = ioh_server_stop(demo.server, set.drain_ms);
         if (rc < 0 && rc != IOH_ETIMEOUT) { /* that one only says that something was aborted */
             fprintf(stderr, "demo: stop: %s\n", ioh_strerror(rc));
@@ -233,6 +261,7 @@ int main(int argc, char **argv)
         }
     }
     ioh_server_destroy(demo.server);
+    ioh_access_log_close(demo.access);
     destroy_answers(&demo);
     if (demo.files >= 0)
         close(demo.files);

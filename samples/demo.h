@@ -61,6 +61,7 @@ struct demo {
     uint64_t started_ms;
     _Atomic uint64_t requests_per_s, messages_per_s; /* written by the main thread */
     ioh_buf *pattern;
+    ioh_access_log *access; /* NULL: none */
     ioh_response *ping, *page, *done, *bad, *missing, *too_big, *broken, *not_implemented;
     ioh_response *options[ROUTES], *refused[ROUTES]; /* per route: 204 and 405 with Allow */
 };

@@ -434,10 +434,10 @@ static void on_request_end(ioh_req *req, void *state)
 
 static void on_complete(ioh_req *req, int status, uint64_t body_bytes_sent, void *state)
 {
+    struct demo *demo = state;
     struct work *work = ioh_req_user(req);
-    (void)status;
-    (void)body_bytes_sent;
-    (void)state;
+    if (demo->access)
+        ioh_access_log_add(demo->access, req, status, body_bytes_sent);
     if (work == NULL)
         return;
     if (work->kind == UPLOAD)

@@ -31,6 +31,8 @@ static const char usage[] =
     "  --deflate-min N         --deflate-level N     --deflate-window N\n"
     "  --ws-ping-ms N          --ws-dead-ms N        heartbeat; 0 or absent: the library's own\n"
     "  --files DIR             what lies in DIR, under /files/\n"
+    "  --access-log FILE       a line for each request; SIGHUP opens it anew\n"
+    "  --access-format F       common (default), combined, json\n"
     "  --drain-ms N            what a stop waits for work under way (default 5000)\n"
     "  --verbose               log everything, not only warnings and errors\n";
 
@@ -38,7 +40,9 @@ struct settings {
     struct ioh_options options;
     const char *listen[MAX_LISTENERS], *proxy_from[MAX_LISTENERS];
     int listeners;
-    const char *files; /* NULL: none */
+    const char *files;      /* NULL: none */
+    const char *access_log; /* likewise */
+    int32_t access_format;  /* IOH_ACCESS_... */
     uint32_t drain_ms, slow_threads;
     bool verbose;
 };
@@ -69,128 +73,131 @@ static const char *const execs[] = {"auto", "inline", "pool", "affine",
 static const char *const deflates[] = {"off", "shared", "takeover", NULL}; /* IOH_DEFLATE_... */
 static const char *const fulls[] = {"default", "refuse", "wait", "close", NULL}; /* IOH_FULL_... */
 
-static struct settings parse_command_line(int argc, char **argv)
-{
-    struct settings set = {.options = IOH_OPTIONS_INIT, .drain_ms = 5000};
-    struct ioh_options *opt = &set.options;
-    const struct {
-        const char *name;
-        uint32_t *number;
-    } numbers[] = {{"epoll-threads", &opt->epoll_threads},
-                   {"work-op-threads", &opt->work_op_threads},
-                   {"pool-threads", &opt->pool_threads},
-                   {"pool-queue", &opt->pool_queue},
-                   {"handoff-us", &opt->handoff_us},
-                   {"pool-nice", &opt->pool_nice},
-                   {"slow-threads", &set.slow_threads},
-                   {"head-timeout-ms", &opt->head_timeout_ms},
-                   {"idle-timeout-ms", &opt->idle_timeout_ms},
-                   {"body-timeout-ms", &opt->body_timeout_ms},
-                   {"write-timeout-ms", &opt->write_timeout_ms},
-                   {"close-timeout-ms", &opt->close_timeout_ms},
-                   {"deflate-min", &opt->ws_deflate_min},
-                   {"deflate-level", &opt->ws_deflate_level},
-                   {"deflate-window", &opt->ws_deflate_window},
-                   {"ws-ping-ms", &opt->ws_ping_ms},
-                   {"ws-dead-ms", &opt->ws_dead_ms},
-                   {"max-connections", &opt->max_connections},
-                   {"max-per-address", &opt->max_per_address},
-                   {"compress-min", &opt->compress_min},
-                   {"compress-level", &opt->compress_level},
-                   {"drain-ms", &set.drain_ms}};
-    enum { NUMBERS = sizeof numbers / sizeof *numbers };
-    enum {
-        LISTEN = 'a',
-        PROXY_FROM,
-        TYPE,
-        EXEC,
-        FULL,
-        MAX_BODY,
-        WS_MAX,
-        FILES,
-        COMPRESS,
-        DEFLATE,
-        VERBOSE,
-        HELP,
-        NUMBER,
-        OTHERS = NUMBER - LISTEN
-    };
-    struct option longs[NUMBERS + OTHERS + 1] = {{"listen", 1, NULL, LISTEN},
-                                                 {"proxy-from", 1, NULL, PROXY_FROM},
-                                                 {"type", 1, NULL, TYPE},
-                                                 {"exec", 1, NULL, EXEC},
-                                                 {"pool-full", 1, NULL, FULL},
-                                                 {"max-body", 1, NULL, MAX_BODY},
-                                                 {"ws-max-message", 1, NULL, WS_MAX},
-                                                 {"files", 1, NULL, FILES},
-                                                 {"deflate", 2, NULL, DEFLATE},
-                                                 {"compress", 1, NULL, COMPRESS},
-                                                 {"verbose", 0, NULL, VERBOSE},
-                                                 {"help", 0, NULL, HELP}};
-    for (int i = 0; i < NUMBERS; i++)
-        longs[OTHERS + i] = (struct option){numbers[i].name, 1, NULL, NUMBER};
-    opt->max_body_bytes = (uint64_t)1 << 30;
-    opt->ws_max_message = WS_MAX_DEFAULT;
+static const char *const access_formats[] = {"common", "combined", "json",
+                                             NULL}; /* IOH_ACCESS_... */
 
+/* A switch and where its value goes. */
+struct row {
+    const char *name;
+    enum { NUMBER, LARGE, WORD, SOME_WORD, TEXT, LISTEN, PROXY_FROM, VERBOSE, HELP } kind;
+    void *to; /* uint32_t, uint64_t, int32_t (twice), const char * */
+    const char *const *words;
+};
+
+#define MAX_ROWS 48
+
+static void add_listener(struct settings *set, const char *address, const char *proxy_from)
+{
+    if (set->listeners == MAX_LISTENERS) {
+        fprintf(stderr, "demo: at most %d listeners\n", MAX_LISTENERS);
+        exit(2);
+    }
+    set->proxy_from[set->listeners] = proxy_from;
+    set->listen[set->listeners++] = address;
+}
+
+/* value NULL: the switch stands alone. */
+static void take(struct settings *set, const struct row *row, const char *value,
+                 const char **proxy_from)
+{
+    switch (row->kind) {
+    case NUMBER:
+        *(uint32_t *)row->to = (uint32_t)parse_number(row->name, value, UINT32_MAX);
+        break;
+    case LARGE:
+        *(uint64_t *)row->to = parse_number(row->name, value, INT64_MAX);
+        break;
+    case WORD:
+    case SOME_WORD: /* alone it means the first that is not "off" */
+        *(int32_t *)row->to = value ? parse_word(row->name, value, row->words) : 1;
+        break;
+    case TEXT:
+        *(const char **)row->to = value;
+        break;
+    case LISTEN:
+        add_listener(set, value, *proxy_from);
+        break;
+    case PROXY_FROM:
+        *proxy_from = *value ? value : NULL;
+        break;
+    case VERBOSE:
+        set->verbose = true;
+        break;
+    case HELP:
+        fputs(usage, stdout);
+        exit(0);
+    }
+}
+
+static void parse_rows(int argc, char **argv, struct settings *set, const struct row *rows,
+                       int count)
+{
+    struct option longs[MAX_ROWS + 1] = {{0}};
     const char *proxy_from = NULL;
-    for (int which, index; (which = getopt_long(argc, argv, "", longs, &index)) != -1;) {
-        switch (which) {
-        case LISTEN:
-            if (set.listeners == MAX_LISTENERS) {
-                fprintf(stderr, "demo: at most %d listeners\n", MAX_LISTENERS);
-                exit(2);
-            }
-            set.proxy_from[set.listeners] = proxy_from;
-            set.listen[set.listeners++] = optarg;
-            break;
-        case PROXY_FROM:
-            proxy_from = *optarg ? optarg : NULL;
-            break;
-        case TYPE:
-            opt->type = parse_word("type", optarg, types);
-            break;
-        case EXEC:
-            opt->exec = parse_word("exec", optarg, execs);
-            break;
-        case FULL:
-            opt->pool_full = parse_word("pool-full", optarg, fulls);
-            break;
-        case MAX_BODY:
-            opt->max_body_bytes = parse_number("max-body", optarg, INT64_MAX);
-            break;
-        case WS_MAX:
-            opt->ws_max_message = parse_number("ws-max-message", optarg, INT64_MAX);
-            break;
-        case FILES:
-            set.files = optarg;
-            break;
-        case COMPRESS:
-            opt->compress = optarg;
-            break;
-        case DEFLATE:
-            opt->ws_deflate = optarg ? parse_word("deflate", optarg, deflates) : IOH_DEFLATE_SHARED;
-            break;
-        case VERBOSE:
-            set.verbose = true;
-            break;
-        case HELP:
-            fputs(usage, stdout);
-            exit(0);
-        case NUMBER:
-            *numbers[index - OTHERS].number =
-                (uint32_t)parse_number(longs[index].name, optarg, UINT32_MAX);
-            break;
-        default:
+    for (int i = 0; i < count; i++) {
+        int argument = rows[i].kind >= VERBOSE ? 0 : rows[i].kind == SOME_WORD ? 2 : 1;
+        longs[i] = (struct option){rows[i].name, argument, NULL, 1};
+    }
+    for (int found, index; (found = getopt_long(argc, argv, "", longs, &index)) != -1;) {
+        if (found != 1) {
             fputs(usage, stderr);
             exit(2);
         }
+        take(set, &rows[index], optarg, &proxy_from);
     }
     if (optind < argc) {
         fprintf(stderr, "demo: what is %s?\n%s", argv[optind], usage);
         exit(2);
     }
+}
+
+static struct settings parse_command_line(int argc, char **argv)
+{
+    struct settings set = {.options = IOH_OPTIONS_INIT, .drain_ms = 5000};
+    struct ioh_options *opt = &set.options;
+    const struct row rows[] = {{"listen", LISTEN, NULL, NULL},
+                               {"proxy-from", PROXY_FROM, NULL, NULL},
+                               {"type", WORD, &opt->type, types},
+                               {"exec", WORD, &opt->exec, execs},
+                               {"epoll-threads", NUMBER, &opt->epoll_threads, NULL},
+                               {"work-op-threads", NUMBER, &opt->work_op_threads, NULL},
+                               {"pool-threads", NUMBER, &opt->pool_threads, NULL},
+                               {"pool-queue", NUMBER, &opt->pool_queue, NULL},
+                               {"pool-full", WORD, &opt->pool_full, fulls},
+                               {"handoff-us", NUMBER, &opt->handoff_us, NULL},
+                               {"pool-nice", NUMBER, &opt->pool_nice, NULL},
+                               {"slow-threads", NUMBER, &set.slow_threads, NULL},
+                               {"head-timeout-ms", NUMBER, &opt->head_timeout_ms, NULL},
+                               {"idle-timeout-ms", NUMBER, &opt->idle_timeout_ms, NULL},
+                               {"body-timeout-ms", NUMBER, &opt->body_timeout_ms, NULL},
+                               {"write-timeout-ms", NUMBER, &opt->write_timeout_ms, NULL},
+                               {"close-timeout-ms", NUMBER, &opt->close_timeout_ms, NULL},
+                               {"max-connections", NUMBER, &opt->max_connections, NULL},
+                               {"max-per-address", NUMBER, &opt->max_per_address, NULL},
+                               {"max-body", LARGE, &opt->max_body_bytes, NULL},
+                               {"compress", TEXT, &opt->compress, NULL},
+                               {"compress-min", NUMBER, &opt->compress_min, NULL},
+                               {"compress-level", NUMBER, &opt->compress_level, NULL},
+                               {"ws-max-message", LARGE, &opt->ws_max_message, NULL},
+                               {"ws-ping-ms", NUMBER, &opt->ws_ping_ms, NULL},
+                               {"ws-dead-ms", NUMBER, &opt->ws_dead_ms, NULL},
+                               {"deflate", SOME_WORD, &opt->ws_deflate, deflates},
+                               {"deflate-min", NUMBER, &opt->ws_deflate_min, NULL},
+                               {"deflate-level", NUMBER, &opt->ws_deflate_level, NULL},
+                               {"deflate-window", NUMBER, &opt->ws_deflate_window, NULL},
+                               {"files", TEXT, &set.files, NULL},
+                               {"access-log", TEXT, &set.access_log, NULL},
+                               {"access-format", WORD, &set.access_format, access_formats},
+                               {"drain-ms", NUMBER, &set.drain_ms, NULL},
+                               {"verbose", VERBOSE, NULL, NULL},
+                               {"help", HELP, NULL, NULL}};
+    _Static_assert(sizeof rows / sizeof *rows <= MAX_ROWS, "room for all");
+    opt->max_body_bytes = (uint64_t)1 << 30;
+    opt->ws_max_message = WS_MAX_DEFAULT;
+    parse_rows(argc, argv, &set, rows, sizeof rows / sizeof *rows);
+    opt->timings = set.access_log != NULL;
     if (set.listeners == 0)
-        set.listen[set.listeners++] = "127.0.0.1:8080";
+        add_listener(&set, "127.0.0.1:8080", NULL);
     if (opt->ws_max_message == 0)
         opt->ws_max_message = WS_MAX_DEFAULT;
     return set;

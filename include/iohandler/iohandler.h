@@ -28,5 +28,6 @@
 #include <iohandler/ws.h>
 #include <iohandler/topic.h>
 #include <iohandler/stats.h>
+#include <iohandler/access_log.h>
 
 #endif

@@ -228,8 +228,10 @@ static void serve(struct demo *demo, const sigset_t *signals)
             ioh_access_log_reopen(demo->access);
         else if (signal == SIGINT || signal == SIGTERM)
             return;
-        else if (signal < 0 && errno == EAGAIN)
+        else if (signal < 0 && errno == EAGAIN) {
             tick(demo);
+            send_events(demo);
+        }
     }
 }
 

@@ -28,9 +28,9 @@
 #define MAX_LISTENERS 16
 #define MAX_LOOPS 256     /* loops whose connections are told one by one */
 #define PATTERN_LEN 65536 /* one piece of /stream, a whole number of patterns */
-#define ROUTES 14
+#define ROUTES 15
 
-enum kind { ECHO, TOPIC, GATHER, REFUSE, UPLOAD, STREAM, FORM };
+enum kind { ECHO, TOPIC, GATHER, REFUSE, UPLOAD, STREAM, FORM, EVENTS };
 
 struct work {
     enum kind kind;
@@ -47,8 +47,15 @@ struct work {
         } upload;
         struct { /* STREAM */
             ioh_req *req;
-            uint64_t left;
+            uint64_t left, bytes;
+            bool trailers; /* the number of bytes stands behind them, too */
         } stream;
+        struct { /* EVENTS: of demo_stream.h */
+            struct work *next;
+            struct ioh_req_id id;
+            int64_t number, left; /* of the last event; to come, -1: no end */
+            uint64_t next_ms;
+        } events;
         struct form *form; /* FORM: of demo_form.h */
     } u;
 };
@@ -122,6 +129,45 @@ static void answer_bytes_take(struct demo *demo, ioh_req *req, const struct ioh_
         return;
     }
     check(demo, "answer", ioh_respond_buf(req, 200, fields, count, buf));
+}
+
+/* New work for a request, answered with 500 when there is no memory. */
+static struct work *work_begin(struct demo *demo, ioh_req *req, enum kind kind)
+{
+    struct work *work = calloc(1, sizeof *work);
+    if (work == NULL) {
+        answer(demo, req, demo->broken);
+        return NULL;
+    }
+    work->kind = kind;
+    ioh_req_set_user(req, work);
+    return work;
+}
+
+/* The value of a parameter of the query, not decoded; ptr is NULL when there is none. */
+static struct ioh_str query_value(struct ioh_str query, const char *name)
+{
+    struct ioh_pairs it;
+    struct ioh_str found, value;
+    ioh_pairs_init(&it, query);
+    while (ioh_pairs_next(&it, &found, &value))
+        if (str_is(found, name, strlen(name)))
+            return value;
+    return (struct ioh_str){NULL, 0};
+}
+
+/* A decimal number of at most 2^63 - 1: a length that ioh_respond_start() takes. */
+static bool parse_length(struct ioh_str digits, int64_t *number)
+{
+    int64_t value = 0;
+    for (size_t i = 0; i < digits.len; i++) {
+        int digit = digits.ptr[i] - '0';
+        if (digit < 0 || digit > 9 || value > (INT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *number = value;
+    return digits.len > 0;
 }
 
 #endif

@@ -4,7 +4,9 @@
  *     POST /    on_request: gather                    -- on_request_end: answer
  *     /upload   on_request: UPLOAD -- on_body: hash   -- on_request_end: answer
  *     /form     on_request: FORM   -- on_body: read   -- on_request_end: answer
- *     /stream   on_request: STREAM -- data until IOH_QUEUED, on_drain: more, until nothing is left
+ *     /stream   on_request: STREAM -- data until IOH_QUEUED, on_drain: more, until nothing is left;
+ *               with pull=1 whenever the library asks; hints=1, trailers=1: a 103 before, a trailer behind
+ *     /events   (both in demo_stream.h)
  *     others    on_request: answer; with a short body: on_request_end
  */
 #ifndef DEMO_HTTP_H
@@ -14,21 +16,9 @@
 #include "demo_form.h"
 #include "demo_files.h"
 #include "demo_live.h"
+#include "demo_stream.h"
 
 /* ---- HTTP: one function per path */
-
-/* New work for a request, answered with 500 when there is no memory. */
-static struct work *work_begin(struct demo *demo, ioh_req *req, enum kind kind)
-{
-    struct work *work = calloc(1, sizeof *work);
-    if (work == NULL) {
-        answer(demo, req, demo->broken);
-        return NULL;
-    }
-    work->kind = kind;
-    ioh_req_set_user(req, work);
-    return work;
-}
 
 /* Too much is told when bytes come, or when the client asks first. */
 static void gather_begin(struct demo *demo, ioh_req *req)
@@ -48,6 +38,27 @@ static void refuse_body(struct demo *demo, ioh_req *req)
     answer(demo, req, demo->too_big);
 }
 
+/* The body and, behind it, the trailers that came with it; as many as there is room for. */
+static void answer_with_trailers(struct demo *demo, ioh_req *req, const struct ioh_header *fields,
+                                 struct ioh_str body)
+{
+    struct ioh_header trailers[16];
+    struct ioh_str name, value;
+    char text[4096], *at = text;
+    size_t count = 0;
+    while (count < 16 && ioh_req_trailer_at(req, count, &name, &value) == 0 &&
+           name.len + value.len + 2 <= sizeof text - (size_t)(at - text)) {
+        trailers[count++] = (struct ioh_header){at, at + name.len + 1};
+        at = mempcpy(at, name.ptr, name.len);
+        *at++ = 0;
+        at = mempcpy(at, value.ptr, value.len);
+        *at++ = 0;
+    }
+    check(demo, "answer", ioh_respond_start(req, 200, fields, 2, -1));
+    check(demo, "answer", ioh_respond_data(req, body.ptr, body.len));
+    check(demo, "answer", ioh_respond_end_trailers(req, trailers, count));
+}
+
 static void gather_end(struct demo *demo, ioh_req *req)
 {
     char type[128] = "application/octet-stream";
@@ -57,7 +68,10 @@ static void gather_end(struct demo *demo, ioh_req *req)
         type[given.len] = 0;
     }
     struct ioh_header fields[] = {{"Content-Type", type}, {"X-Content-Type-Options", "nosniff"}};
-    check(demo, "answer", ioh_respond(req, 200, fields, 2, body.ptr, body.len));
+    if (ioh_req_trailer_count(req) > 0)
+        answer_with_trailers(demo, req, fields, body);
+    else
+        check(demo, "answer", ioh_respond(req, 200, fields, 2, body.ptr, body.len));
 }
 
 static void get_page_or_gather(struct demo *demo, ioh_req *req)
@@ -161,79 +175,6 @@ static void get_or_post_form(struct demo *demo, ioh_req *req)
         work->u.form = form_begin(demo, req);
 }
 
-/* The value of a parameter of the query, not decoded; ptr is NULL when there is none. */
-static struct ioh_str query_value(struct ioh_str query, const char *name)
-{
-    struct ioh_pairs it;
-    struct ioh_str found, value;
-    ioh_pairs_init(&it, query);
-    while (ioh_pairs_next(&it, &found, &value))
-        if (str_is(found, name, strlen(name)))
-            return value;
-    return (struct ioh_str){NULL, 0};
-}
-
-/* A decimal number of at most 2^63 - 1: a length that ioh_respond_start() takes. */
-static bool parse_length(struct ioh_str digits, int64_t *number)
-{
-    int64_t value = 0;
-    for (size_t i = 0; i < digits.len; i++) {
-        int digit = digits.ptr[i] - '0';
-        if (digit < 0 || digit > 9 || value > (INT64_MAX - digit) / 10)
-            return false;
-        value = value * 10 + digit;
-    }
-    *number = value;
-    return digits.len > 0;
-}
-
-/* Sends until the queue is full; on_drain goes on. After an error the connection ends, and
- * on_complete frees the work. */
-static void stream_more(struct demo *demo, struct work *work)
-{
-    ioh_req *req = work->u.stream.req;
-    while (work->u.stream.left > 0) {
-        int rc;
-        if (work->u.stream.left >= PATTERN_LEN) {
-            work->u.stream.left -= PATTERN_LEN;
-            rc = ioh_respond_data_buf(req, ioh_buf_ref(demo->pattern));
-        } else {
-            size_t len = (size_t)work->u.stream.left;
-            work->u.stream.left = 0;
-            rc = ioh_respond_data(req, ioh_buf_data(demo->pattern), len);
-        }
-        if (rc < 0)
-            check(demo, "stream", rc);
-        if (rc < 0 || (rc == IOH_QUEUED && work->u.stream.left > 0))
-            return;
-    }
-    ioh_conn_set_user(ioh_req_conn(req), NULL);
-    check(demo, "stream", ioh_respond_end(req));
-}
-
-static void stream_begin(struct demo *demo, ioh_req *req)
-{
-    struct ioh_str query = ioh_req_query(req);
-    bool chunked = str_is(query_value(query, "chunked"), "1", 1);
-    int64_t bytes;
-    if (!parse_length(query_value(query, "bytes"), &bytes)) {
-        answer(demo, req, demo->bad);
-        return;
-    }
-    struct work *work = work_begin(demo, req, STREAM);
-    if (work == NULL)
-        return;
-    int rc = ioh_respond_start(req, 200, text_fields, 2, chunked ? -1 : bytes);
-    if (rc < 0) {
-        check(demo, "stream", rc);
-        return;
-    }
-    work->u.stream.req = req;
-    work->u.stream.left = str_is(ioh_req_method(req), "HEAD", 4) ? 0 : (uint64_t)bytes;
-    ioh_conn_set_user(ioh_req_conn(req), work);
-    stream_more(demo, work);
-}
-
 static void get_stats(struct demo *demo, ioh_req *req)
 {
     size_t len;
@@ -332,6 +273,7 @@ static const struct route {
     {"/upload", 7, POST | PUT | OPTIONS, POST | PUT, upload_begin},
     {"/form", 5, GET | HEAD | POST | OPTIONS, POST, get_or_post_form},
     {"/stream", 7, GET | HEAD | OPTIONS, 0, stream_begin},
+    {"/events", 7, GET | HEAD | OPTIONS, 0, events_begin},
     {"/stats", 6, GET | HEAD | OPTIONS, 0, get_stats},
     {"/slow", 5, GET | HEAD | OPTIONS, 0, get_slow},
     {"/burn", 5, GET | HEAD | OPTIONS, 0, get_burn},
@@ -444,6 +386,8 @@ static void on_complete(ioh_req *req, int status, uint64_t body_bytes_sent, void
         EVP_MD_CTX_free(work->u.upload.md);
     if (work->kind == FORM)
         form_free(work->u.form);
+    if (work->kind == EVENTS)
+        events_free(work);
     if (work->kind == STREAM && ioh_conn_user(ioh_req_conn(req)) == work)
         ioh_conn_set_user(ioh_req_conn(req), NULL); /* broken off: on_drain must not find it */
     ioh_req_set_user(req, NULL);

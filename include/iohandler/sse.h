@@ -9,7 +9,7 @@
  * which event it saw last. A client that should not come again is answered 204.
  *
  * The stream ends with ioh_respond_end(). The library ends it when the client leaves or closes its sending side, and
- * when the server stops, since nothing else would. A client that reads too slowly is cut at options.send_max. on_complete tells of every
+ * when the server stops, since nothing else would; what the host still sends is answered IOH_EDONE. A client that reads too slowly is cut at options.send_max. on_complete tells of every
  * end. HEAD gets the head alone.
  */
 #ifndef IOHANDLER_SSE_H

@@ -261,6 +261,13 @@ static int apply_end(ioh_req *req, const struct ioh__fields *trailers)
     return answered(req, 0);
 }
 
+/* Would an event stream that begins now have to be ended at once, since it would not end by itself? */
+static bool events_are_over(const ioh_req *req)
+{
+    return !req->send_body || is_stopping(req) ||
+           atomic_load_explicit(&req->conn->gone, memory_order_relaxed);
+}
+
 static int apply_start(ioh_req *req, struct ioh__reply *r)
 {
     int64_t length = r->squeeze ? -1 : r->length; /* nobody knows how long it will be */
@@ -285,8 +292,8 @@ static int apply_start(ioh_req *req, struct ioh__reply *r)
     req->answer = IOH__ANSWER_STREAMING;
     req->event_stream = r->comment_ms != 0;
     req->comment_ms = r->comment_ms;
-    if (req->event_stream && (!req->send_body || is_stopping(req)))
-        return apply_end(req, &(struct ioh__fields){.len = 0}); /* it would not end by itself */
+    if (req->event_stream && events_are_over(req))
+        return apply_end(req, &(struct ioh__fields){.len = 0});
     if (req->event_stream && req->body_whole)
         req->conn->phase_at = ioh__comment_at(req);
     return ioh__conn_queued(req->conn);

@@ -113,7 +113,7 @@ int ioh_sse_start(ioh_req *req, const struct ioh_sse_options *options)
         return rc;
     rc =
         ioh_respond_data(req, retry, (size_t)sprintf(retry, "retry: %u\n\n", (unsigned)o.retry_ms));
-    return rc == IOH_EDONE ? 0 : rc; /* HEAD, or the server stops: it has ended already */
+    return rc == IOH_EDONE ? 0 : rc; /* it has ended already */
 }
 
 int ioh_sse_send(ioh_req *req, ioh_buf *event)

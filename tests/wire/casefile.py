@@ -179,10 +179,10 @@ def add_step(case, word, rest):
         case.steps.append(("expect", numbers(rest), word == "expect-head", []))
     elif word == "again":
         case.steps += [case.steps[-1]] * int(rest)
-    elif word in ("header", "no-header", "body", "body-has", "body-not", "body-len"):
+    elif word in ("header", "no-header", "trailer", "body", "body-has", "body-not", "body-len"):
         if not case.steps or case.steps[-1][0] != "expect":
             raise CaseError(word + " without an expect before it")
-        value = rest if word.endswith("header") else \
+        value = rest if word.endswith(("header", "trailer")) else \
             int(rest) if word == "body-len" else unescape(rest)
         case.steps[-1][3].append((word, value))
     elif word in ("expect-text", "expect-binary", "expect-ping", "expect-pong"):

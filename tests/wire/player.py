@@ -70,6 +70,9 @@ class Player:
             raise Wrong("%s wanted, came %d %s" % (wanted, answer.status, shown(answer.body)))
         for word, value in checks:
             check(answer, word, value)
+        named = sum(word == "trailer" for word, value in checks)
+        if len(answer.trailers) != named:
+            raise Wrong("%d trailers wanted, came %s" % (named, answer.trailers))
         if answer.status == 101:
             if answer.one("Sec-WebSocket-Accept") != casefile.ACCEPT:
                 raise Wrong("Sec-WebSocket-Accept: %s" % answer.one("Sec-WebSocket-Accept"))
@@ -188,6 +191,10 @@ def check(answer, word, value):
         have = answer.all(name)
         if not have or (colon and have != [wanted.strip()]):
             raise Wrong("header %s wanted, came %s" % (value, have))
+    elif word == "trailer":
+        name, colon, wanted = value.partition(":")
+        if (name, wanted.strip()) not in answer.trailers:
+            raise Wrong("trailer %s wanted, came %s" % (value, answer.trailers))
     elif word == "no-header":
         if answer.all(value):
             raise Wrong("no header %s wanted, came %s" % (value, answer.all(value)))

@@ -162,6 +162,7 @@ class Answer:
         self.status = status
         self.fields = fields
         self.body = b""
+        self.trailers = []
 
     def all(self, name):
         return [v for n, v in self.fields if n.lower() == name.lower()]
@@ -191,32 +192,44 @@ async def read_head(conn, until):
     match = STATUS_LINE.fullmatch(line)
     if not match:
         raise Wrong("no status line: " + shown(line))
+    return Answer(int(match.group(1)), await read_fields(conn, until))
+
+
+async def read_fields(conn, until):
     fields = []
     while True:
-        line = await conn.line(until, "a header field")
+        line = await conn.line(until, "a field")
         if not line:
-            break
+            return fields
         field = FIELD.fullmatch(line)
         if not field:
-            raise Wrong("no header field: " + shown(line))
+            raise Wrong("no field: " + shown(line))
         fields.append((field.group(1).decode(), field.group(2).decode("latin-1")))
-    return Answer(int(match.group(1)), fields)
+
+
+async def read_chunk(conn, until):
+    """The next chunk; b"": it was the last, trailers follow."""
+    line = await conn.line(until, "a chunk size")
+    if not re.fullmatch(rb"[0-9a-fA-F]+", line):
+        raise Wrong("no chunk size: " + shown(line))
+    size = int(line, 16)
+    if not size:
+        return b""
+    await conn.need(size, until, "a chunk of %d" % size)
+    data = conn.take(size)
+    if await conn.line(until, "the end of a chunk"):
+        raise Wrong("no CRLF behind a chunk")
+    return data
 
 
 async def read_chunks(conn, until):
+    """The body and the trailers."""
     body = b""
     while True:
-        line = await conn.line(until, "a chunk size")
-        if not re.fullmatch(rb"[0-9a-fA-F]+", line):
-            raise Wrong("no chunk size: " + shown(line))
-        size = int(line, 16)
-        if size:
-            await conn.need(size, until, "a chunk of %d" % size)
-            body += conn.take(size)
-        if await conn.line(until, "the end of a chunk"):
-            raise Wrong("no CRLF behind a chunk, or trailers that nobody sent")
-        if not size:
-            return body
+        data = await read_chunk(conn, until)
+        if not data:
+            return body, await read_fields(conn, until)
+        body += data
 
 
 async def read_answer(conn, until, to_head=False):
@@ -238,7 +251,7 @@ async def read_answer(conn, until, to_head=False):
     elif answer.status == 304 or to_head:
         pass
     elif coding:
-        answer.body = await read_chunks(conn, until)
+        answer.body, answer.trailers = await read_chunks(conn, until)
     elif length is not None:
         await conn.need(int(length), until, "a body of %s" % length)
         answer.body = conn.take(int(length))

@@ -98,7 +98,7 @@ struct ioh__http1_conn {
 
 struct ioh__ws_conn {
     struct ioh__ws engine;
-    uint8_t step;   /* enum step of ws_conn.c */
+    uint8_t step;   /* enum ioh__ws_step */
     bool told_open; /* on_ws_open has been called, or would have been: on_ws_close is due */
     bool pinged;    /* it was silent for ws_ping_ms; phase_at is when it is given up */
     uint8_t ended;  /* IOH_WS_BY_...: who sent the first Close frame */

@@ -22,6 +22,7 @@
 
 /* What the connection is to become once its WebSocket is open. Never changed. */
 static struct work echo_work = {.kind = ECHO};
+static struct work pieces_work = {.kind = ECHO}; /* messages of any length, by pieces */
 static struct work chat_work = {.kind = TOPIC, .u.topic = {.name = "chat"}};
 static struct work live_work = {
     .kind = TOPIC, .u.topic = {.name = "live", .full = IOH_TOPIC_LATEST, .mute = true}};
@@ -34,7 +35,7 @@ static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state
     struct work *work;
     int status = 404;
     if (str_is(path, "/echo", 5))
-        work = &echo_work;
+        work = str_is(ioh_req_query(req), "pieces", 6) ? &pieces_work : &echo_work;
     else if (str_is(path, "/chat", 5))
         work = &chat_work;
     else if (str_is(path, "/live", 5))
@@ -45,9 +46,9 @@ static int on_ws_upgrade(ioh_req *req, struct ioh_ws_accept *accept, void *state
         work = NULL;
     if (work == NULL)
         return status;
-    if (work == &echo_work && ioh_ws_offers(req, "echo"))
+    if (work->kind == ECHO && ioh_ws_offers(req, "echo"))
         accept->protocol = "echo";
-    if (work != &echo_work && !ioh_ws_same_origin(req))
+    if (work->kind != ECHO && !ioh_ws_same_origin(req))
         return 403; /* no page of another site speaks here in a visitor's name */
     ioh_conn_set_user(ioh_req_conn(req), work);
     return 0;
@@ -58,6 +59,8 @@ static void on_ws_open(ioh_conn *conn, void *state)
     struct work *work = ioh_conn_user(conn);
     if (work->kind == TOPIC)
         topic_open(state, conn, work);
+    else if (work == &pieces_work)
+        check(state, "pieces", ioh_ws_receive_pieces(conn, 1));
 }
 
 static void on_ws_message(ioh_conn *conn, int op, void *data, size_t len, void *state)
@@ -67,6 +70,13 @@ static void on_ws_message(ioh_conn *conn, int op, void *data, size_t len, void *
         check(state, "echo", ioh_ws_send(conn, op, data, len));
     else
         topic_message(state, conn, work, op, data, len);
+}
+
+/* /echo?pieces: each piece goes back as it comes. Reading stops while too much is queued, so a message of any length
+ * takes little memory. */
+static void on_ws_piece(ioh_conn *conn, int op, void *data, size_t len, int last, void *state)
+{
+    check(state, "echo", ioh_ws_send_piece(conn, op, data, len, last));
 }
 
 /* Once for every connection, also for one that left before its WebSocket was open. */
@@ -161,6 +171,7 @@ static int start(struct demo *demo, struct settings *set)
     handler.on_ws_upgrade = on_ws_upgrade;
     handler.on_ws_open = on_ws_open;
     handler.on_ws_message = on_ws_message;
+    handler.on_ws_piece = on_ws_piece;
     handler.on_close = on_close;
     /* Room for one whole echo behind a queue at its mark. */
     uint64_t longest = set->options.ws_max_message;

@@ -105,8 +105,8 @@ struct ioh_handler {
     /* ---- WebSocket */
 
     /* A valid upgrade request. 0 accepts; 400 to 599 refuses with that status; a host may also
-     * answer by ioh_respond(), which refuses with that answer. Absent: accepted when on_ws_message
-     * is there, otherwise upgrades are ignored and handled as plain requests. */
+     * answer by ioh_respond(), which refuses with that answer. Absent: accepted when on_ws_message or
+     * on_ws_piece is there, otherwise upgrades are ignored and handled as plain requests. */
     int (*on_ws_upgrade)(ioh_req *req, struct ioh_ws_accept *accept, void *state);
 
     /* The handshake is done: messages may be sent. The peer learns of it once this has returned. */
@@ -114,6 +114,13 @@ struct ioh_handler {
 
     /* A whole message; op is IOH_WS_TEXT (valid UTF-8) or IOH_WS_BINARY. data may be changed. */
     void (*on_ws_message)(ioh_conn *conn, int op, void *data, size_t len, void *state);
+
+    /* A piece of a message, for hosts that take messages of any length with little memory: instead of
+     * on_ws_message when that is absent, or after ioh_ws_receive_pieces(). Pieces come in order, as the peer's
+     * bytes come in; last is 1 with the last one, which may have len 0. Text is checked piece by piece (RFC 6455
+     * 8.1): no piece ends inside a character. options.ws_max_message does not apply. A message that is cut
+     * off has no last piece: on_ws_close follows. data may be changed. */
+    void (*on_ws_piece)(ioh_conn *conn, int op, void *data, size_t len, int last, void *state);
 
     /* A ping came (the pong has been queued already, unless our Close frame had been), a pong came. */
     void (*on_ws_ping)(ioh_conn *conn, const void *data, size_t len, void *state);

@@ -44,6 +44,20 @@ IOH_API int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len);
 /* The same from a buf, which is consumed, also on an error; not copied when large. [in a callback] */
 IOH_API int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload);
 
+/* Sends a message in pieces, of which only the last is known to be the last: each is a fragment on the wire
+ * (RFC 6455 5.4), copied. The first piece begins the message; its op, IOH_WS_TEXT or IOH_WS_BINARY, is the
+ * message's, that of the others is not looked at. last: 1 with the last one, which may be empty. The message is
+ * not compressed. A piece of text may end inside a character. In between the connection may send pings and pongs and
+ * may be closed; another message of its own is IOH_ESTATE, and what comes from elsewhere (ioh_ws_post, ioh_publish)
+ * waits for the last piece. After IOH_QUEUED the host waits for on_drain. options.send_full does not drop pieces:
+ * the connection is reset, since the message would have a hole. [in a callback] */
+IOH_API int ioh_ws_send_piece(ioh_conn *conn, int op, const void *data, size_t len, int last);
+
+/* 1: messages come in pieces (on_ws_piece), 0: whole (on_ws_message), from the next message that begins on; a
+ * host with one of the two callbacks gets all by that. IOH_ESTATE: no WebSocket (yet), or the callback for it is
+ * absent. IOH_EGONE, IOH_ENOMEM. [in a callback] */
+IOH_API int ioh_ws_receive_pieces(ioh_conn *conn, int on);
+
 /* A frame made once, to be sent to many by ioh_ws_send_frame() and ioh_ws_post(). Up to 256 KiB it is also compressed
  * once, when the first connection has a use for that. NULL: out of memory
  * or a bad op or length. [any thread] */

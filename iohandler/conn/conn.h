@@ -98,14 +98,21 @@ struct ioh__http1_conn {
 
 struct ioh__ws_conn {
     struct ioh__ws engine;
-    uint8_t step;   /* enum ioh__ws_step */
-    bool told_open; /* on_ws_open has been called, or would have been: on_ws_close is due */
-    bool pinged;    /* it was silent for ws_ping_ms; phase_at is when it is given up */
-    uint8_t ended;  /* IOH_WS_BY_...: who sent the first Close frame */
+    uint8_t step;    /* enum ioh__ws_step */
+    bool told_open;  /* on_ws_open has been called, or would have been: on_ws_close is due */
+    bool pinged;     /* it was silent for ws_ping_ms; phase_at is when it is given up */
+    uint8_t ended;   /* IOH_WS_BY_...: who sent the first Close frame */
+    uint8_t sending; /* enum ioh__ws_sending */
 };
 
 /* What other threads are told of a connection. */
-enum ioh__face { IOH__FACE_HTTP, IOH__FACE_WS, IOH__FACE_WS_CLOSED, IOH__FACE_OVER };
+enum ioh__face {
+    IOH__FACE_HTTP,
+    IOH__FACE_WS,
+    IOH__FACE_WS_SENDING, /* a message in pieces: ws_stream.c */
+    IOH__FACE_WS_CLOSED,
+    IOH__FACE_OVER
+};
 
 struct ioh_conn {
     struct ioh__chan chan; /* first: the loop hands it out */

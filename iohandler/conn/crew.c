@@ -193,7 +193,7 @@ bool ioh__crew_known_late(struct ioh__crew *crew, const struct ioh__job *job)
 {
     if (!job->conn)
         return false;
-    if (job->conn->late && job->kind == IOH__JOB_WS_MESSAGE)
+    if (job->conn->late && (job->kind == IOH__JOB_WS_MESSAGE || job->kind == IOH__JOB_WS_PIECE))
         return true;
     if (atomic_load_explicit(&crew->late_known, memory_order_relaxed) == 0)
         return false;

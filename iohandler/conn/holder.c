@@ -39,6 +39,7 @@ static bool is_pointless(const struct ioh__job *job)
     case IOH__JOB_PULL:
     case IOH__JOB_WS_UPGRADE:
     case IOH__JOB_WS_MESSAGE:
+    case IOH__JOB_WS_PIECE:
     case IOH__JOB_WS_PING:
     case IOH__JOB_WS_PONG:
     case IOH__JOB_DRAIN:

@@ -217,7 +217,7 @@ static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
 
 static bool speaks_websocket(const struct ioh_handler *h)
 {
-    return h->on_ws_upgrade || h->on_ws_message;
+    return h->on_ws_upgrade || h->on_ws_message || h->on_ws_piece;
 }
 
 /* When the first byte of the head that has just been read came. Of one that came in pieces only the deadline

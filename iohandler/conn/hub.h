@@ -90,7 +90,8 @@ struct ioh__hub {
     /* the holder */
     _Alignas(64) struct ioh__pool conns, reqs;
     struct ioh__ws_engine ws_engine;
-    ioh_req *spare_req; /* heads are parsed into it; one is always at hand */
+    struct ioh__ws_held *ws_held; /* ws_stream.c */
+    ioh_req *spare_req;           /* heads are parsed into it; one is always at hand */
     int64_t date_second;
     char date[IOH__DATE_LINE + 1];
 

@@ -12,6 +12,7 @@
 #include "conn/topics.h"
 #include "conn/turn.h"
 #include "conn/work.h"
+#include "conn/ws_conn.h"
 
 /* ---- any thread */
 
@@ -28,7 +29,7 @@ struct ioh__message *ioh__message_new(enum ioh__message_kind kind, ioh_conn_id i
 
 static void give_back(struct ioh__message *m)
 {
-    if (m->head.kind == IOH__MESSAGE_FRAME)
+    if (m->head.kind == IOH__MESSAGE_FRAME || m->head.kind == IOH__MESSAGE_WS_PIECE)
         ioh_buf_unref(m->as.frame);
     if (m->head.kind == IOH__MESSAGE_REPLY) {
         ioh_buf_unref(m->as.reply.reply.buf);
@@ -137,6 +138,16 @@ static void handle_for_conn(struct ioh__hub *hub, ioh_conn *conn, struct ioh__me
             ioh__ws_send_frame_now(conn, m->as.frame);
         else
             ioh_buf_unref(m->as.frame);
+        break;
+    case IOH__MESSAGE_WS_PIECE:
+        if (conn)
+            ioh__ws_piece_now(conn, m->as.frame);
+        else
+            ioh_buf_unref(m->as.frame);
+        break;
+    case IOH__MESSAGE_WS_PIECES:
+        if (conn)
+            ioh__ws_pieces_now(conn, m->as.pieces);
         break;
     case IOH__MESSAGE_WS_CLOSE:
         if (conn)

@@ -17,6 +17,8 @@ enum ioh__message_kind {
     /* for the connection named id; they find it or are dropped */
     IOH__MESSAGE_RUN,
     IOH__MESSAGE_FRAME,
+    IOH__MESSAGE_WS_PIECE,  /* as.frame, too */
+    IOH__MESSAGE_WS_PIECES, /* ioh_ws_receive_pieces() */
     IOH__MESSAGE_WS_CLOSE,
     IOH__MESSAGE_CLOSE,
     IOH__MESSAGE_ABORT,
@@ -105,6 +107,7 @@ struct ioh__message {
             struct ioh__topic *topic;
         } unsubscribe;
         ioh_buf *frame;
+        bool pieces;
         uint32_t drain_ms;
     } as;
 };

@@ -180,6 +180,19 @@ void ioh__outq_consume(struct ioh__outq *q, struct ioh__mem *mem, size_t n)
     }
 }
 
+void ioh__outq_append(struct ioh__outq *q, struct ioh__outq *other)
+{
+    if (!other->first)
+        return;
+    if (q->last)
+        q->last->next = other->first;
+    else
+        q->first = other->first;
+    q->last = other->last;
+    q->bytes += other->bytes;
+    *other = (struct ioh__outq){0};
+}
+
 void ioh__outq_shrink(struct ioh__outq *q, struct ioh__mem *mem)
 {
     struct ioh__seg *old = q->first;

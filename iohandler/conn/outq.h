@@ -58,6 +58,9 @@ int ioh__outq_iov(const struct ioh__outq *q, struct iovec *iov, int max);
 /* The peer has taken n bytes. */
 void ioh__outq_consume(struct ioh__outq *q, struct ioh__mem *mem, size_t n);
 
+/* All of other goes to the end; other is empty then. */
+void ioh__outq_append(struct ioh__outq *q, struct ioh__outq *other);
+
 /* Before a wait: a large block with little in it is changed for a small one. */
 void ioh__outq_shrink(struct ioh__outq *q, struct ioh__mem *mem);
 

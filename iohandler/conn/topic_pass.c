@@ -8,6 +8,7 @@
 #include "conn/conn.h"
 #include "conn/crew.h"
 #include "conn/topics.h"
+#include "conn/ws_conn.h"
 #include "conn/ws_pack.h"
 
 #define BATCH_MAX 64u /* publications of one pass */
@@ -154,10 +155,11 @@ static bool is_for(const struct ioh__sub *sub, const struct ioh__publication *pu
     return true;
 }
 
-static bool is_slow(const ioh_conn *conn, const struct ioh__publication *pub)
+static bool is_slow(ioh_conn *conn, const struct ioh__publication *pub)
 {
     const struct ioh_options *o = conn->hub->options;
-    return conn->out.bytes > o->send_high || conn->out.bytes + pub->size > o->send_max;
+    size_t waits = conn->out.bytes + ioh__ws_held_bytes(conn);
+    return waits > o->send_high || waits + pub->size > o->send_max;
 }
 
 /* Frames into its out queue, behind a header if the first one's is not with them. false: out of memory, the
@@ -165,8 +167,9 @@ static bool is_slow(const ioh_conn *conn, const struct ioh__publication *pub)
 static bool put(ioh_conn *conn, const uint8_t *head, size_t head_len, ioh_buf *body, unsigned count)
 {
     struct ioh__mem *mem = &conn->hub->loop.mem;
-    if (!ioh__outq_copy(&conn->out, mem, head, head_len, false) ||
-        !ioh__outq_take_buf(&conn->out, mem, ioh_buf_ref(body), false)) {
+    struct ioh__outq *q = ioh__ws_queue(conn);
+    if (!q || !ioh__outq_copy(q, mem, head, head_len, false) ||
+        !ioh__outq_take_buf(q, mem, ioh_buf_ref(body), false)) {
         ioh__conn_no_memory(conn);
         return false;
     }
@@ -370,7 +373,7 @@ static bool offer_joined(const struct ioh__pass *p, const struct ioh__sub *sub, 
     const struct ioh__delivery *d = p->first;
     uint64_t serial = d->pub->serial;
     if (sub->since >= serial || m->seen >= serial || conn->owes || ioh__ws_packs(conn) ||
-        conn->out.bytes + p->joined->len > conn->hub->options->send_high)
+        conn->out.bytes + ioh__ws_held_bytes(conn) + p->joined->len > conn->hub->options->send_high)
         return false;
     for (unsigned i = 0; i < p->batch; i++, d = next_delivery(d)) {
         if (d->pub->except == m->id)

@@ -197,7 +197,7 @@ static void found_full(struct ioh__hub *hub, struct ioh__work *w)
 {
     int policy = hub->options->pool_full;
     bool begins = w->job.kind == IOH__JOB_REQUEST || w->job.kind == IOH__JOB_WS_UPGRADE;
-    bool message = w->job.kind == IOH__JOB_WS_MESSAGE;
+    bool message = w->job.kind == IOH__JOB_WS_MESSAGE || w->job.kind == IOH__JOB_WS_PIECE;
     ioh__hub_hit(hub, IOH__LIMIT_POOL_QUEUE, &w->job.conn->peer, "the pool's queue is full");
     if (policy == IOH_FULL_DEFAULT)
         policy = begins ? IOH_FULL_REFUSE : IOH_FULL_WAIT;

@@ -18,6 +18,7 @@
 #include <iohandler/ws.h>
 #include <sys/ioctl.h>
 
+#include "conn/reach.h"
 #include "conn/topics.h"
 
 #define GOING_AWAY 1001
@@ -94,6 +95,7 @@ void ioh__ws_begin(ioh_conn *conn, const struct ioh__deflate_terms *terms)
 {
     conn->proto = &ioh__proto_ws;
     conn->as.ws = (struct ioh__ws_conn){.engine.terms = *terms, .step = IOH__WS_STEP_OPENING};
+    conn->as.ws.engine.pieces = handler_of(conn)->on_ws_piece && !handler_of(conn)->on_ws_message;
     begin_beat(conn);
     ioh__conn_show(conn, IOH__FACE_WS);
     ioh__count(&conn->hub->loop.count.websockets, 1);
@@ -156,6 +158,31 @@ static enum ioh__feed failed(ioh_conn *conn, struct ioh__ws_event *ev, struct io
     return IOH__FEED_MORE;
 }
 
+void ioh__ws_pieces_now(ioh_conn *conn, bool on)
+{
+    if (conn->proto == &ioh__proto_ws)
+        conn->as.ws.engine.pieces = on;
+}
+
+int ioh_ws_receive_pieces(ioh_conn *conn, int on)
+{
+    const struct ioh_handler *h = handler_of(conn);
+    int rc = ioh__ws_check_send(conn);
+    if (rc == 0 && !(on ? h->on_ws_piece != NULL : h->on_ws_message != NULL))
+        rc = IOH_ESTATE;
+    if (rc)
+        return rc;
+    if (ioh__reach(conn->hub)) {
+        ioh__ws_pieces_now(conn, on);
+        ioh__unreach(conn->hub);
+        return 0;
+    }
+    struct ioh__message *m = ioh__message_new(IOH__MESSAGE_WS_PIECES, 0, 0);
+    if (m)
+        m->as.pieces = on;
+    return ioh__conn_post(conn, m, 0);
+}
+
 static bool deliver(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *job)
 {
     const struct ioh_handler *h = handler_of(conn);
@@ -165,6 +192,11 @@ static bool deliver(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *j
         ioh__count(&conn->hub->loop.count.ws_messages_received, 1);
         job->kind = IOH__JOB_WS_MESSAGE;
         return h->on_ws_message && conn->as.ws.step == IOH__WS_STEP_OPEN;
+    case IOH__WS_PIECE:
+        ioh__count(&conn->hub->loop.count.ws_messages_received, ev->last);
+        job->kind = IOH__JOB_WS_PIECE;
+        job->last = ev->last;
+        return h->on_ws_piece && conn->as.ws.step == IOH__WS_STEP_OPEN;
     case IOH__WS_PING:
         if (conn->as.ws.step == IOH__WS_STEP_OPEN)
             ioh__ws_queue_frame(conn, IOH_WS_PONG, ev->data, ev->len);
@@ -278,6 +310,7 @@ static bool ws_gone(ioh_conn *conn, struct ioh__job *job)
     struct ioh__ws_conn *w = &conn->as.ws;
     if (w->step != IOH__WS_STEP_OVER && tell_close(conn, ABNORMAL, NULL, 0, job))
         return true;
+    ioh__ws_drop_held(conn);
     ioh__ws_release(&conn->hub->ws_engine, &w->engine);
     return false;
 }

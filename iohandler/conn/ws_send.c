@@ -40,12 +40,14 @@ void ioh__ws_queue_close(ioh_conn *conn, int code, const void *reason, size_t le
     ioh__ws_queue_frame(conn, 8, payload, code ? len + 2 : 0);
 }
 
-/* May a message be sent now? As far as this thread can know. */
-static int check_send(const ioh_conn *conn)
+/* May such a message be sent now? As far as this thread can know. op 0: a piece, or a Close. */
+static int check_send(const ioh_conn *conn, int op)
 {
     switch ((enum ioh__face)atomic_load_explicit(&conn->face, memory_order_acquire)) {
     case IOH__FACE_WS:
         return 0;
+    case IOH__FACE_WS_SENDING: /* control frames may stand between fragments (RFC 6455 5.4) */
+        return op == IOH_WS_TEXT || op == IOH_WS_BINARY ? IOH_ESTATE : 0;
     case IOH__FACE_OVER:
         return IOH_EGONE;
     case IOH__FACE_HTTP:
@@ -90,9 +92,14 @@ static int post_message(ioh_conn *conn, int op, const void *data, size_t len, io
 
 static int queue_made(ioh_conn *conn, int op, ioh_buf *frame)
 {
+    struct ioh__outq *q = op < 8 ? ioh__ws_queue(conn) : &conn->out;
     count_sent(conn, op);
-    if (!ioh__outq_take_buf(&conn->out, &conn->hub->loop.mem, frame, ioh__conn_is_current(conn)))
+    if (!q)
+        ioh_buf_unref(frame);
+    if (!q || !ioh__outq_take_buf(q, &conn->hub->loop.mem, frame, ioh__conn_is_current(conn)))
         return ioh__conn_no_memory(conn);
+    if (q != &conn->out && conn->out.bytes + q->bytes > conn->hub->options->send_max)
+        return ioh__conn_too_much(conn);
     return ioh__conn_queued(conn);
 }
 
@@ -113,7 +120,7 @@ static int send_now(ioh_conn *conn, int op, const void *data, size_t len, ioh_bu
 
 int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len)
 {
-    int rc = valid_message(op, len) && (data || !len) ? check_send(conn) : IOH_EINVAL;
+    int rc = valid_message(op, len) && (data || !len) ? check_send(conn, op) : IOH_EINVAL;
     if (rc)
         return rc;
     ioh_buf *packed = ioh__ws_pack_alone(conn, op, data, len);
@@ -151,7 +158,7 @@ static int send_buf_now(ioh_conn *conn, int op, ioh_buf *payload, ioh_buf *packe
 
 int ioh_ws_send_buf(ioh_conn *conn, int op, ioh_buf *payload)
 {
-    int rc = payload && valid_message(op, payload->len) ? check_send(conn) : IOH_EINVAL;
+    int rc = payload && valid_message(op, payload->len) ? check_send(conn, op) : IOH_EINVAL;
     ioh_buf *packed = rc == 0 ? ioh__ws_pack_alone(conn, op, payload->data, payload->len) : NULL;
     if (rc == 0 && ioh__reach(conn->hub)) {
         rc = send_buf_now(conn, op, payload, packed);
@@ -191,7 +198,7 @@ static int check_now(const ioh_conn *conn)
 
 int ioh__ws_check_send(const ioh_conn *conn)
 {
-    return check_send(conn);
+    return check_send(conn, 0);
 }
 
 int ioh__ws_may_send(const ioh_conn *conn)
@@ -202,7 +209,7 @@ int ioh__ws_may_send(const ioh_conn *conn)
 int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame)
 {
     int rc = check_now(conn);
-    if (rc == 0 && ioh__conn_drops(conn, frame->len))
+    if (rc == 0 && ioh__conn_drops(conn, frame->len + ioh__ws_held_bytes(conn)))
         rc = IOH_EFULL;
     if (rc) {
         ioh_buf_unref(frame);
@@ -217,7 +224,7 @@ int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame)
 
 int ioh_ws_send_frame(ioh_conn *conn, ioh_buf *frame)
 {
-    int rc = frame && frame->is_frame ? check_send(conn) : IOH_EINVAL;
+    int rc = frame && frame->is_frame ? check_send(conn, frame->data[0] & 15) : IOH_EINVAL;
     if (rc) {
         ioh_buf_unref(frame);
         return rc;
@@ -258,7 +265,7 @@ int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len)
     bool ok = code == 0 ? len == 0 : ioh__ws_close_code_valid(code);
     if (!ok || len > CONTROL_MAX - 2 || (len && !ioh__utf8_valid(reason, len)))
         return IOH_EINVAL;
-    int rc = check_send(conn);
+    int rc = check_send(conn, 0);
     if (rc)
         return rc;
     if (ioh__reach(conn->hub)) {
@@ -267,8 +274,11 @@ int ioh_ws_close(ioh_conn *conn, int code, const char *reason, size_t len)
         return 0;
     }
     /* From now on this callback's sends are refused, as they would be after a close on the loop. */
-    uint8_t open = IOH__FACE_WS;
-    if (!atomic_compare_exchange_strong(&conn->face, &open, IOH__FACE_WS_CLOSED))
+    uint8_t open = atomic_load(&conn->face);
+    while (open == IOH__FACE_WS || open == IOH__FACE_WS_SENDING)
+        if (atomic_compare_exchange_strong(&conn->face, &open, IOH__FACE_WS_CLOSED))
+            break;
+    if (open > IOH__FACE_WS_SENDING)
         return open == IOH__FACE_OVER ? IOH_EGONE : IOH_ESTATE;
     struct ioh__message *m = ioh__message_new(IOH__MESSAGE_WS_CLOSE, 0, 0);
     if (m) {

@@ -40,6 +40,9 @@ void ioh__job_run(struct ioh__job *job, const struct ioh_handler *h, void *state
     case IOH__JOB_WS_MESSAGE:
         h->on_ws_message(job->conn, job->code, job->data, job->len, state);
         break;
+    case IOH__JOB_WS_PIECE:
+        h->on_ws_piece(job->conn, job->code, job->data, job->len, job->last, state);
+        break;
     case IOH__JOB_WS_PING:
         h->on_ws_ping(job->conn, job->data, job->len, state);
         break;

@@ -23,6 +23,7 @@ enum ioh__job_kind {
     IOH__JOB_WS_UPGRADE,
     IOH__JOB_WS_OPEN,
     IOH__JOB_WS_MESSAGE,
+    IOH__JOB_WS_PIECE,
     IOH__JOB_WS_PING,
     IOH__JOB_WS_PONG,
     IOH__JOB_WS_CLOSE,
@@ -36,6 +37,7 @@ struct ioh__job {
     enum ioh__job_kind kind;
     int code;       /* opcode, close code, status, log level */
     int result;     /* what the callback answered: OPEN and WS_UPGRADE */
+    int last;       /* WS_PIECE */
     ioh_conn *conn; /* NULL for GONE and LOG */
     ioh_req *req;
     void *data; /* body, message, reason, log line */

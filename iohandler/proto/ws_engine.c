@@ -29,8 +29,8 @@
 
 #include "proto/mask.h"
 #include "proto/utf8.h"
+#include "proto/ws_feed.h"
 #include "proto/ws_frame.h"
-#include "proto/ws_loan.h"
 
 #include <iohandler/handler.h>
 #include <string.h>
@@ -41,24 +41,20 @@ enum {
     CONTROL_MAX = 125, /* RFC 6455 5.5 */
 };
 
-/* One call of ioh__ws_feed(). */
-struct feed {
-    struct ioh__ws_engine *engine;
-    struct ioh__ws *ws;
-    uint8_t *data;
-    size_t len, used;
-    uint64_t max_message;
-    struct ioh__ws_event *event;
-};
-
 static bool is_control(int op)
 {
     return op & 8;
 }
 
+/* Is the message that comes, or that begins now, handed over in pieces? The reference does not know them. */
+static bool in_pieces(const struct ioh__ws_feed *f)
+{
+    return f->ws->loan ? f->ws->loan->pieces : f->ws->pieces && !f->engine->no_fast_path;
+}
+
 /* ---- events */
 
-static void end(struct feed *f, enum ioh__ws_event_kind kind, int code)
+static void end(struct ioh__ws_feed *f, enum ioh__ws_event_kind kind, int code)
 {
     f->event->kind = kind;
     f->event->code = code;
@@ -66,7 +62,7 @@ static void end(struct feed *f, enum ioh__ws_event_kind kind, int code)
     ioh__ws_take_back(f->engine, f->ws, false);
 }
 
-static void fault(struct feed *f, int code, const char *why)
+void ioh__ws_fault(struct ioh__ws_feed *f, int code, const char *why)
 {
     end(f, IOH__WS_FAULT, code);
     f->event->data = (uint8_t *)why;
@@ -75,30 +71,30 @@ static void fault(struct feed *f, int code, const char *why)
 }
 
 /* wslay knows only the code. */
-static void refused(struct feed *f, int code)
+static void refused(struct ioh__ws_feed *f, int code)
 {
-    fault(f, code,
-          code == IOH__CODE_PROTOCOL  ? "a frame that must not stand here"
-          : code == IOH__CODE_TEXT    ? "text is not UTF-8"
-          : code == IOH__CODE_TOO_BIG ? "the message is too big"
-                                      : "out of memory");
+    ioh__ws_fault(f, code,
+                  code == IOH__CODE_PROTOCOL  ? "a frame that must not stand here"
+                  : code == IOH__CODE_TEXT    ? "text is not UTF-8"
+                  : code == IOH__CODE_TOO_BIG ? "the message is too big"
+                                              : "out of memory");
 }
 
 /* RFC 6455 5.5.1, 7.4: nothing, or a code and a reason in UTF-8. */
-static void close_event(struct feed *f, uint8_t *payload, size_t len)
+static void close_event(struct ioh__ws_feed *f, uint8_t *payload, size_t len)
 {
     if (len == 1) {
-        fault(f, IOH__CODE_PROTOCOL, "a Close frame with half a code");
+        ioh__ws_fault(f, IOH__CODE_PROTOCOL, "a Close frame with half a code");
         return;
     }
     int code = len ? payload[0] << 8 | payload[1] : IOH__CODE_NONE;
     if (len && !ioh__ws_close_code_valid(code)) {
-        fault(f, IOH__CODE_PROTOCOL, "a Close frame with an invalid code");
+        ioh__ws_fault(f, IOH__CODE_PROTOCOL, "a Close frame with an invalid code");
         return;
     }
     size_t skip = len ? 2 : 0;
     if (!ioh__utf8_valid(payload + skip, len - skip)) {
-        fault(f, IOH__CODE_TEXT, "the reason in a Close frame is not UTF-8");
+        ioh__ws_fault(f, IOH__CODE_TEXT, "the reason in a Close frame is not UTF-8");
         return;
     }
     end(f, IOH__WS_CLOSE, code);
@@ -106,40 +102,45 @@ static void close_event(struct feed *f, uint8_t *payload, size_t len)
     f->event->len = len - skip;
 }
 
-/* The event for a whole, unmasked frame that is not part of a fragmented message. */
-static void frame_event(struct feed *f, int op, uint8_t *payload, size_t len)
+/* The event for a whole, unmasked frame that is not part of a fragmented message; of its payload ascii bytes at the
+ * start are known to be so. */
+static void frame_event(struct ioh__ws_feed *f, int op, uint8_t *payload, size_t len, size_t ascii)
 {
     f->used = (size_t)(payload + len - f->data);
     if (op == OP_CLOSE) {
         close_event(f, payload, len);
         return;
     }
-    if (op == IOH_WS_TEXT && !ioh__utf8_valid(payload, len)) {
-        fault(f, IOH__CODE_TEXT, "text is not UTF-8");
+    if (op == IOH_WS_TEXT && !ioh__utf8_valid(payload + ascii, len - ascii)) {
+        ioh__ws_fault(f, IOH__CODE_TEXT, "text is not UTF-8");
         return;
     }
     f->event->kind = op == IOH_WS_PING   ? IOH__WS_PING
                      : op == IOH_WS_PONG ? IOH__WS_PONG
+                     : in_pieces(f)      ? IOH__WS_PIECE
                                          : IOH__WS_MESSAGE;
+    f->event->last = true;
     f->event->op = op;
     f->event->data = payload;
     f->event->len = len;
 }
 
 /* A compressed message begins. false: out of memory. */
-static bool begin_packed(struct feed *f)
+static bool begin_packed(struct ioh__ws_feed *f)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
     loan->packed = true;
+    ioh__ws_return_inflater(f->engine,
+                            f->ws); /* the reference may have let a first frame pass in a message */
     loan->inflater = ioh__ws_lend_inflater(&f->engine->contexts, &f->ws->terms, &f->ws->own);
     if (!loan->inflater) {
-        fault(f, IOH__CODE_INTERNAL, "out of memory");
+        ioh__ws_fault(f, IOH__CODE_INTERNAL, "out of memory");
     }
     return loan->inflater != NULL;
 }
 
 /* Inflates bytes of the message; last: and what then is left. false: a fault. */
-static bool unpack(struct feed *f, const uint8_t *bytes, size_t len, bool last)
+static bool unpack(struct ioh__ws_feed *f, const uint8_t *bytes, size_t len, bool last)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
     struct ioh__ws_unpack u = {
@@ -157,7 +158,7 @@ static bool unpack(struct feed *f, const uint8_t *bytes, size_t len, bool last)
     loan->cap = u.cap;
     loan->checked = u.checked;
     if (code) {
-        fault(f, code, u.why);
+        ioh__ws_fault(f, code, u.why);
     } else if (last) {
         ioh__ws_return_inflater(f->engine, f->ws);
     }
@@ -165,7 +166,7 @@ static bool unpack(struct feed *f, const uint8_t *bytes, size_t len, bool last)
 }
 
 /* The current frame's payload is complete. */
-static void end_frame(struct feed *f)
+static void end_frame(struct ioh__ws_feed *f)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
     if (!loan->fin || (loan->packed && !unpack(f, f->data, 0, true))) {
@@ -173,7 +174,7 @@ static void end_frame(struct feed *f)
     }
     if (loan->op == IOH_WS_TEXT && !loan->packed && !f->engine->no_fast_path &&
         loan->checked < loan->len) {
-        fault(f, IOH__CODE_TEXT, "text ends inside a character");
+        ioh__ws_fault(f, IOH__CODE_TEXT, "text ends inside a character");
         return;
     }
     f->event->kind = IOH__WS_MESSAGE;
@@ -184,11 +185,11 @@ static void end_frame(struct feed *f)
 }
 
 /* A whole compressed message in one frame, unmasked: inflated into a loan. */
-static void packed_event(struct feed *f, int op, const uint8_t *payload, size_t len)
+static void packed_event(struct ioh__ws_feed *f, int op, const uint8_t *payload, size_t len)
 {
     struct ioh__ws_loan *loan = ioh__ws_lend(f->engine, f->ws);
     if (!loan) {
-        fault(f, IOH__CODE_INTERNAL, "out of memory");
+        ioh__ws_fault(f, IOH__CODE_INTERNAL, "out of memory");
         return;
     }
     f->used = (size_t)(payload + len - f->data);
@@ -207,21 +208,24 @@ static uint8_t allowed_rsv(const struct ioh__ws *ws)
 }
 
 /* Does this data frame belong to a compressed message? */
-static bool is_packed(const struct feed *f, const struct ioh__ws_header *h)
+static bool is_packed(const struct ioh__ws_feed *f, const struct ioh__ws_header *h)
 {
     return h->op == OP_CONTINUATION ? f->ws->loan && f->ws->loan->packed : (h->rsv & 4) != 0;
 }
 
 /* What a data frame may have so that the message stays within the limit. */
-static uint64_t room(const struct feed *f)
+static uint64_t room(const struct ioh__ws_feed *f)
 {
     uint64_t have = f->ws->loan ? f->ws->loan->len : 0;
+    if (in_pieces(f)) {
+        return UINT64_MAX;
+    }
     return have < f->max_message ? f->max_message - have : 0;
 }
 
 /* A control frame that wslay has let pass by its header. The reference shows it the payload too, but
  * not that of a Close: wslay 1.1.1 knows no code above 1011 and takes a payload of one byte. */
-static void lent_control(struct feed *f, const struct ioh__ws_header *h)
+static void lent_control(struct ioh__ws_feed *f, const struct ioh__ws_header *h)
 {
     uint8_t *payload = f->data + f->used + h->len;
     size_t len = (size_t)h->payload;
@@ -235,10 +239,10 @@ static void lent_control(struct feed *f, const struct ioh__ws_header *h)
     } else {
         ioh__mask(payload, len, h->key, 0);
     }
-    frame_event(f, h->op, payload, len);
+    frame_event(f, h->op, payload, len, 0);
 }
 
-static void lent_data(struct feed *f, const struct ioh__ws_header *h)
+static void lent_data(struct ioh__ws_feed *f, const struct ioh__ws_header *h)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
     if (h->op != OP_CONTINUATION) {
@@ -252,23 +256,27 @@ static void lent_data(struct feed *f, const struct ioh__ws_header *h)
     loan->phase = 0;
     loan->left = h->payload;
     f->used += h->len;
-    if (loan->left == 0) {
+    if (loan->left == 0 && loan->pieces && loan->fin) {
+        ioh__ws_end_pieces(f);
+    } else if (loan->left == 0 && !loan->pieces) {
         end_frame(f);
     }
 }
 
 /* A frame that needs a context: it judges the header, of the frame as it is or as if it were empty. */
-static void lent_frame(struct feed *f, const struct ioh__ws_header *h)
+static void lent_frame(struct ioh__ws_feed *f, const struct ioh__ws_header *h)
 {
     const uint8_t *header = f->data + f->used;
     uint8_t empty[2 + 4] = {header[0], header[1] & 0x80};
     bool as_is = f->engine->no_fast_path && (h->op != OP_CLOSE || h->len > sizeof empty);
 
+    bool pieces = in_pieces(f);
     struct ioh__ws_loan *loan = f->ws->loan ? f->ws->loan : ioh__ws_lend(f->engine, f->ws);
     if (!loan) {
-        fault(f, IOH__CODE_INTERNAL, "out of memory");
+        ioh__ws_fault(f, IOH__CODE_INTERNAL, "out of memory");
         return;
     }
+    loan->pieces = pieces;
     loan->started = loan->too_big = false;
     loan->room = is_packed(f, h) ? UINT64_MAX : room(f);
     wslay_event_config_set_allowed_rsv_bits(loan->context,
@@ -286,8 +294,25 @@ static void lent_frame(struct feed *f, const struct ioh__ws_header *h)
     }
 }
 
+/* A frame that lies here as a whole and needs no context. */
+static void whole_frame(struct ioh__ws_feed *f, const struct ioh__ws_header *h)
+{
+    uint8_t *payload = f->data + f->used + h->len;
+    size_t len = (size_t)h->payload;
+    if (h->op == IOH_WS_TEXT && !h->rsv) {
+        frame_event(f, h->op, payload, len, ioh__mask_text(payload, len, h->key, 0));
+        return;
+    }
+    ioh__mask(payload, len, h->key, 0);
+    if (h->rsv) {
+        packed_event(f, h->op, payload, len);
+    } else {
+        frame_event(f, h->op, payload, len, 0);
+    }
+}
+
 /* At the start of a frame. false: more bytes have to come first. */
-static bool begin_frame(struct feed *f)
+static bool begin_frame(struct ioh__ws_feed *f)
 {
     uint8_t *data = f->data + f->used;
     size_t len = f->len - f->used;
@@ -299,7 +324,7 @@ static bool begin_frame(struct feed *f)
     const char *why =
         reference ? NULL : ioh__ws_header_fault(data, len, whole ? &h : NULL, allowed_rsv(f->ws));
     if (why) {
-        fault(f, IOH__CODE_PROTOCOL, why);
+        ioh__ws_fault(f, IOH__CODE_PROTOCOL, why);
         return true;
     }
     if (!whole) {
@@ -312,20 +337,19 @@ static bool begin_frame(struct feed *f)
         }
     } else if (!reference && (h.op == OP_CONTINUATION) == in_message && !is_packed(f, &h) &&
                h.payload > room(f)) {
-        fault(f, IOH__CODE_TOO_BIG, "the message is too big");
+        ioh__ws_fault(f, IOH__CODE_TOO_BIG, "the message is too big");
         return true;
     }
+    size_t needs = ioh__ws_piece_needs(f->ws->loan);
+    if (needs && h.op == OP_CONTINUATION && !here && len - h.len < needs) {
+        return false;
+    }
     if (!reference && !in_message && h.fin && h.op != OP_CONTINUATION) {
-        if (here) {
-            ioh__mask(data + h.len, (size_t)h.payload, h.key, 0);
-            if (h.rsv) {
-                packed_event(f, h.op, data + h.len, (size_t)h.payload);
-            } else {
-                frame_event(f, h.op, data + h.len, (size_t)h.payload);
-            }
+        if (here && !(h.rsv && f->ws->pieces)) {
+            whole_frame(f, &h);
             return true;
         }
-        if (h.len + h.payload <= IOH__WS_WAIT_MAX) {
+        if (!here && h.len + h.payload <= IOH__WS_WAIT_MAX) {
             return false;
         }
     }
@@ -334,7 +358,7 @@ static bool begin_frame(struct feed *f)
 }
 
 /* Part of a compressed message's payload, unmasked where it lies. */
-static void take_packed(struct feed *f, uint8_t *data, size_t n)
+static void take_packed(struct ioh__ws_feed *f, uint8_t *data, size_t n)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
     if (f->engine->no_fast_path) {
@@ -356,7 +380,7 @@ static void take_packed(struct feed *f, uint8_t *data, size_t n)
 }
 
 /* Inside a data frame on a lent context: takes what is there of its payload. */
-static void take_payload(struct feed *f)
+static void take_payload(struct ioh__ws_feed *f)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
     uint8_t *data = f->data + f->used;
@@ -367,7 +391,7 @@ static void take_payload(struct feed *f)
         return;
     }
     if (!ioh__ws_reserve(loan, n, f->max_message)) {
-        fault(f, IOH__CODE_INTERNAL, "out of memory");
+        ioh__ws_fault(f, IOH__CODE_INTERNAL, "out of memory");
         return;
     }
     if (f->engine->no_fast_path) {
@@ -389,7 +413,7 @@ static void take_payload(struct feed *f)
         loan->checked +=
             ioh__utf8_whole(loan->buffer + loan->checked, loan->len - loan->checked, &broken);
         if (broken) { /* RFC 6455 8.1 */
-            fault(f, IOH__CODE_TEXT, "text is not UTF-8");
+            ioh__ws_fault(f, IOH__CODE_TEXT, "text is not UTF-8");
             return;
         }
     }
@@ -419,7 +443,7 @@ void ioh__ws_engine_destroy(struct ioh__ws_engine *engine)
 void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
                   uint64_t max_message, size_t *used, struct ioh__ws_event *event)
 {
-    struct feed f = {
+    struct ioh__ws_feed f = {
         .engine = engine,
         .ws = ws,
         .data = data,
@@ -437,7 +461,11 @@ void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *da
         ioh__ws_take_back(engine, ws, true);
     }
     while (event->kind == IOH__WS_MORE) {
-        if (ws->loan && ws->loan->left > 0) {
+        if (ws->loan && ws->loan->pieces && (ws->loan->left > 0 || ws->loan->ending)) {
+            if ((f.used == len && !ws->loan->ending) || !ioh__ws_take_piece(&f)) {
+                break;
+            }
+        } else if (ws->loan && ws->loan->left > 0) {
             if (f.used == len) {
                 break;
             }

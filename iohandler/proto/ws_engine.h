@@ -35,7 +35,9 @@ struct ioh__ws_engine {
 /* One connection's part, zero-filled at the start. */
 struct ioh__ws {
     struct ioh__ws_loan *loan;
-    bool ended;
+    bool ended : 1;
+    bool
+        pieces : 1; /* the caller's: messages that begin from now on come in pieces, without a limit */
     struct ioh__deflate_terms terms; /* zero: RSV1 is a fault */
     uint32_t own;                    /* its place in contexts; 0: none yet */
 };
@@ -43,6 +45,7 @@ struct ioh__ws {
 enum ioh__ws_event_kind {
     IOH__WS_MORE,    /* nothing more in these bytes */
     IOH__WS_MESSAGE, /* op IOH_WS_TEXT (valid UTF-8) or IOH_WS_BINARY; data, len; inflated */
+    IOH__WS_PIECE,   /* part of one (ws->pieces): the same, and last */
     IOH__WS_PING,    /* data, len: at most 125 bytes */
     IOH__WS_PONG,
     IOH__WS_CLOSE, /* the peer's Close frame, valid: code (1005 = none), data = reason, len */
@@ -55,6 +58,7 @@ struct ioh__ws_event {
     int code;
     uint8_t *data; /* valid until the next call for this connection */
     size_t len;
+    bool last; /* PIECE: the message ends with it, which may be empty then */
 };
 
 void ioh__ws_engine_init(struct ioh__ws_engine *engine);

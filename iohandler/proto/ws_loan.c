@@ -129,7 +129,8 @@ void ioh__ws_take_back(struct ioh__ws_engine *engine, struct ioh__ws *ws, bool a
         return;
     }
     ioh__ws_return_inflater(engine, ws);
-    loan->packed = false;
+    loan->packed = loan->pieces = loan->ending = false;
+    loan->carried = 0;
     ws->loan = NULL;
     engine->lent--;
     if (!as_new || engine->idle_count == IDLE_MAX) {

@@ -16,6 +16,13 @@ struct ioh__ws_loan {
     size_t checked; /* text: bytes at the start that are whole, valid characters */
     uint8_t op;     /* of the message, 0 before and after it */
 
+    bool
+        pieces; /* it is handed over as it comes; buffer holds what is inflated and not yet handed over */
+    uint8_t carry
+        [3]; /* then, of text: the beginning of a character, whose rest is in the next fragment */
+    uint8_t carried;
+    bool ending; /* and compressed: all has been read, but not all has been handed over */
+
     bool packed; /* it is compressed: RSV1 was set in its first frame (RFC 7692 6.2) */
     struct ioh__inflater *inflater; /* then, until it is whole */
 

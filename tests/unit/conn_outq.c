@@ -314,6 +314,36 @@ static void one_buf_in_the_queue_many_times_is_released_after_the_last(void **st
     assert_int_equal(released, 1);
 }
 
+/* Into an empty queue, from an empty one, and both full: as if all had been queued in one. */
+static void another_queue_can_be_appended(void **state)
+{
+    struct ioh__outq other = {NULL, NULL, 0}, first;
+    (void)state;
+    ioh__outq_append(&q, &other);
+    check();
+    for (int round = 0; round < 3; round++) {
+        size_t before = model_len;
+        first = q; /* what the model's next bytes are queued in */
+        q = other;
+        copy(1000, true);
+        take(IOH__OUT_COPY_MAX + 1, false, 0);
+        copy(10, false);
+        other = q;
+        q = first;
+        assert_int_equal(other.bytes, model_len - before);
+        ioh__outq_append(&q, &other);
+        assert_null(other.first);
+        assert_int_equal(other.bytes, 0);
+        check();
+        copy(5, false);
+        ioh__outq_append(&q, &other);
+        check();
+        if (round == 1)
+            consume(model_len);
+    }
+    consume(100);
+}
+
 static void clearing_releases_what_was_not_sent(void **state)
 {
     (void)state;
@@ -481,6 +511,7 @@ int main(void)
         with_queue(a_large_buf_is_queued_where_it_is_and_released_once_after_its_last_byte),
         with_queue(a_small_buf_is_copied_and_released_at_once),
         with_queue(one_buf_in_the_queue_many_times_is_released_after_the_last),
+        with_queue(another_queue_can_be_appended),
         with_queue(clearing_releases_what_was_not_sent),
         with_queue(a_large_block_with_little_in_it_is_changed_for_a_small_one),
         with_queue(what_shrinking_would_not_help_is_left_alone),

@@ -100,6 +100,13 @@ static void on_ws_message(ioh_conn *conn, int op, void *data, size_t len, void *
         .name = "message", .conn = conn, .code = op, .data = data, .len = len, .state = state});
 }
 
+static void on_ws_piece(ioh_conn *conn, int op, void *data, size_t len, int last, void *state)
+{
+    assert_int_equal(last, 1);
+    note((struct call){
+        .name = "piece", .conn = conn, .code = op, .data = data, .len = len, .state = state});
+}
+
 static void on_ws_ping(ioh_conn *conn, const void *data, size_t len, void *state)
 {
     note((struct call){.name = "ping", .conn = conn, .data = data, .len = len, .state = state});
@@ -152,6 +159,7 @@ static const struct ioh_handler handler = {
     .on_ws_upgrade = on_ws_upgrade,
     .on_ws_open = on_ws_open,
     .on_ws_message = on_ws_message,
+    .on_ws_piece = on_ws_piece,
     .on_ws_ping = on_ws_ping,
     .on_ws_pong = on_ws_pong,
     .on_ws_close = on_ws_close,
@@ -169,6 +177,7 @@ static struct ioh__job job_of(enum ioh__job_kind kind)
 {
     return (struct ioh__job){.kind = kind,
                              .code = 4711,
+                             .last = 1,
                              .conn = (ioh_conn *)(void *)&conn_place,
                              .req = (ioh_req *)(void *)&req_place,
                              .data = &data_place,
@@ -209,6 +218,7 @@ static const struct {
     {IOH__JOB_WS_UPGRADE, "upgrade", REQ | ACCEPT},
     {IOH__JOB_WS_OPEN, "ws open", CONN},
     {IOH__JOB_WS_MESSAGE, "message", CONN | CODE | DATA | LEN},
+    {IOH__JOB_WS_PIECE, "piece", CONN | CODE | DATA | LEN},
     {IOH__JOB_WS_PING, "ping", CONN | DATA | LEN},
     {IOH__JOB_WS_PONG, "pong", CONN | DATA | LEN},
     {IOH__JOB_WS_CLOSE, "ws close", CONN | CODE | DATA | LEN},

@@ -23,7 +23,8 @@ from stream import Connection, Wrong
 TESTS = []          # (function, labels of configurations or None)
 ROOMS = ("behave_modes", "behave_slow", "behave_stop", "behave_load", "behave_peers", "behave_life",
          "behave_options", "behave_access_log", "behave_topics", "behave_events", "behave_files", "behave_compress",
-         "behave_deflate")
+         "behave_deflate",
+         "behave_ws")
 PING = b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n"
 
 

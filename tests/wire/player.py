@@ -128,8 +128,8 @@ class Player:
             if answer.status != 200 or answer.body != b"pong":
                 raise Wrong("/ping on the open connection gave %d %s"
                             % (answer.status, shown(answer.body)))
-        if self.conn.data:
-            raise Wrong("too much came: " + shown(self.conn.data))
+        if self.conn.data or self.conn.between:
+            raise Wrong("too much came: %s %s" % (shown(self.conn.data), self.conn.between))
 
     async def end_closed(self, promised, reset_too):
         """Waits for the server's end of stream, without a byte before it. promised: the last answer

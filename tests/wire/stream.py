@@ -59,6 +59,7 @@ class Connection:
         self.ended = None
         self.deaf = False               # the peer takes no more bytes
         self.unpack = None              # permessage-deflate was agreed on: inflates a message
+        self.between = []               # control frames that stood inside the last message
         self.packed = False             # the last message was compressed
         self.waiter = None
         self.loop.add_reader(self.sock, self._readable)
@@ -304,12 +305,21 @@ async def read_frame(conn, until):
 
 
 async def read_message(conn, until):
-    """(opcode, payload) of the next whole message or control frame."""
+    """(opcode, payload) of the next whole message or control frame. What stands between the fragments of a message
+    (RFC 6455 5.4) comes behind it; but a Close ends it."""
+    if conn.between:
+        return conn.between.pop(0)
     fin, op, data = await read_frame(conn, until)
     if op not in (1, 2, 8, 9, 10):
         raise Wrong("a frame with opcode %d: %s" % (op, shown(data)))
     while not fin:
         fin, more, piece = await read_frame(conn, until)
+        if more == 8:
+            return more, piece
+        if more in (9, 10):
+            conn.between.append((more, piece))
+            fin = False
+            continue
         if more:
             raise Wrong("opcode %d inside a fragmented message" % more)
         data += piece

@@ -106,6 +106,7 @@ static inline struct ioh_handler host_handler(const struct host *h)
     w.on_ws_upgrade = h->on.on_ws_upgrade ? host_on_ws_upgrade : NULL;
     w.on_ws_open = host_on_ws_open;
     w.on_ws_message = h->on.on_ws_message ? host_on_ws_message : NULL;
+    w.on_ws_piece = h->on.on_ws_piece ? host_on_ws_piece : NULL;
     w.on_ws_ping = host_on_ws_ping;
     w.on_ws_pong = host_on_ws_pong;
     w.on_ws_close = host_on_ws_close;

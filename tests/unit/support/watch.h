@@ -38,6 +38,7 @@ struct seen {
     atomic_int busy; /* a callback runs */
     bool closed;
     int ws_opens, ws_closes;
+    int piece_op; /* of the message that comes in pieces */
     ioh_req *req; /* between on_request and on_complete */
     bool body_ended;
     bool peer_gone;  /* told for this request, or for the WebSocket */
@@ -72,8 +73,8 @@ struct host {
     atomic_int faults;
 
     atomic_int thread_starts, thread_stops, opens, refusals, closes, requests, request_ends, bodies,
-        completes, drains, peers_gone, classifies, upgrades, ws_opens, ws_messages, ws_pings,
-        ws_pongs, ws_closes, runs, gones, logs;
+        completes, drains, peers_gone, classifies, upgrades, ws_opens, ws_messages, ws_pieces,
+        ws_pings, ws_pongs, ws_closes, runs, gones, logs;
     atomic_int last_status, last_ws_code; /* of on_complete, on_ws_close */
     _Atomic uint64_t last_bytes;
     _Atomic ioh_conn_id last_id; /* of on_open */
@@ -223,7 +224,7 @@ static inline void host_on_peer_gone(ioh_conn *conn, void *state)
 {
     struct host *h = state;
     struct seen *s = host_enter(h, conn);
-    bool websocket = h->on.on_ws_message || h->on.on_ws_upgrade;
+    bool websocket = h->on.on_ws_message || h->on.on_ws_piece || h->on.on_ws_upgrade;
     CHECK(h, s->req || websocket);
     CHECK(h, s->ws_closes == 0);
     CHECK(h, !s->peer_gone);
@@ -370,8 +371,23 @@ static inline void host_on_ws_message(ioh_conn *conn, int op, void *data, size_t
     struct host *h = state;
     struct seen *s = host_enter_ws(h, conn);
     CHECK(h, op == IOH_WS_TEXT || op == IOH_WS_BINARY);
+    CHECK(h, s->piece_op == 0);
     h->on.on_ws_message(conn, op, data, len, h);
     host_leave(h, s, &h->ws_messages);
+}
+
+static inline void host_on_ws_piece(ioh_conn *conn, int op, void *data, size_t len, int last,
+                                    void *state)
+{
+    struct host *h = state;
+    struct seen *s = host_enter_ws(h, conn);
+    CHECK(h, op == IOH_WS_TEXT || op == IOH_WS_BINARY);
+    CHECK(h, last == 0 || last == 1);
+    CHECK(h, last || len > 0);
+    CHECK(h, s->piece_op == 0 || s->piece_op == op);
+    s->piece_op = last ? 0 : op;
+    h->on.on_ws_piece(conn, op, data, len, last, h);
+    host_leave(h, s, last ? &h->ws_messages : &h->ws_pieces);
 }
 
 static inline void host_on_ws_ping(ioh_conn *conn, const void *data, size_t len, void *state)

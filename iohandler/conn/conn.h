@@ -273,7 +273,7 @@ int ioh__ws_may_send(const ioh_conn *conn);
 
 /* ---- from another thread: the posting half of the public functions */
 
-/* Posts what a callback of the connection wants done; NULL: out of memory. bytes count as queued from now on. 0,
+/* Posts what a callback of the connection wants done; NULL: out of memory, which ends the connection. bytes count as queued from now on. 0,
  * IOH_QUEUED, IOH_EFULL, IOH_EGONE, IOH_ENOMEM; on an error the message is freed. */
 struct ioh__message;
 int ioh__conn_post(ioh_conn *conn, struct ioh__message *m, size_t bytes);

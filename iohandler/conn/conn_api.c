@@ -18,8 +18,10 @@ _Thread_local struct ioh__self ioh__self __attribute__((tls_model("initial-exec"
 int ioh__conn_post(ioh_conn *conn, struct ioh__message *m, size_t bytes)
 {
     const struct ioh_options *o = conn->hub->options;
-    if (!m)
+    if (!m) { /* what the host says has a hole: no more of it, and ioh__work_done() ends the connection */
+        atomic_store_explicit(&conn->face, IOH__FACE_OVER, memory_order_release);
         return IOH_ENOMEM;
+    }
     m->id = ioh_conn_get_id(conn);
     if (m->head.kind != IOH__MESSAGE_ABORT &&
         atomic_load_explicit(&conn->face, memory_order_acquire) == IOH__FACE_OVER) {

@@ -286,6 +286,11 @@ void ioh__work_done(struct ioh__hub *hub, struct ioh__work *w)
         if (w->skipped)
             ioh__work_skipped(w);
         conn->proto->keep(conn); /* of a taken loop: the head may still lie in the old buffer */
+        /* Closed by its callback, and nothing has come that says so: there was no memory for that, or for what was to
+         * be sent. */
+        if (conn->state <= IOH__CONN_OPEN &&
+            atomic_load_explicit(&conn->face, memory_order_acquire) == IOH__FACE_OVER)
+            ioh__conn_no_memory(conn);
         ioh__turn_done(hub, &w->job);
         ioh__conn_touch(conn);
     }

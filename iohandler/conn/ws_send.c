@@ -75,7 +75,7 @@ static int post_frame(ioh_conn *conn, ioh_buf *frame)
     if (!m || !frame) {
         ioh_buf_unref(frame);
         free(m);
-        return IOH_ENOMEM;
+        return ioh__conn_post(conn, NULL, 0);
     }
     m->as.frame = frame;
     return ioh__conn_post(conn, m, frame->len);

@@ -12,6 +12,7 @@
 #include <iohandler/conn.h>
 #include <iohandler/error.h>
 #include <iohandler/ws.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/buf.h"
@@ -147,10 +148,8 @@ static int post_piece(ioh_conn *conn, int op, const void *data, size_t len, bool
     struct ioh__message *m = ioh__message_new(IOH__MESSAGE_WS_PIECE, 0, 0);
     ioh_buf *frame = m ? ioh__buf_new(header_len + len) : NULL;
     if (!frame) {
-        if (m)
-            ioh__message_free(m);
-        ioh_abort(conn); /* what came before it has no end */
-        return IOH_ENOMEM;
+        free(m);
+        return ioh__conn_post(conn, NULL, 0);
     }
     memcpy(frame->data, header, header_len);
     if (len)

@@ -186,8 +186,10 @@ static struct seen run(const uint8_t *data, size_t len, unsigned flags, const ui
 static void check_same(const struct text *a, const struct text *b, bool beginning)
 {
     size_t len = a->len < b->len ? a->len : b->len;
-    CHECK(beginning || a->len == b->len);
-    CHECK(len == 0 || memcmp(a->bytes, b->bytes, len) == 0);
+    if ((beginning || a->len == b->len) && (len == 0 || memcmp(a->bytes, b->bytes, len) == 0))
+        return;
+    fprintf(stderr, "cut:\n%.*s\n\nwhole:\n%.*s\n\n", (int)a->len, a->bytes, (int)b->len, b->bytes);
+    abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)

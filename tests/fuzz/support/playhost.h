@@ -167,9 +167,9 @@ static void on_request(ioh_req *req, void *state)
         ioh_pause(conn);
         watch.resume_due = true;
         break;
-    case 'd': /* later */
+    case 'D': /* later, maybe before the body is whole: then there is no on_request_end */
         watch.later = ioh_defer(req);
-        watch.reply_due = true;
+        watch.reply_due = watch.unsure = true;
         break;
     case 'g':
         CHECK(ioh_req_gather(req, 100) == 0);
@@ -196,7 +196,8 @@ static void on_body(ioh_req *req, const void *data, size_t len, void *state)
     CHECK(watch.action != 'g');
     if (!goes_on)
         text_say(&watch.story, "\nbody ");
-    text_add(&watch.story, data, len);
+    if (watch.action != 'b') /* its first piece is as long as it happens to be */
+        text_add(&watch.story, data, len);
     watch.body_len += len;
     CHECK(watch.body_len <= BODY_MAX);
     int64_t announced = ioh_req_content_length(req);
@@ -226,10 +227,14 @@ static void on_request_end(ioh_req *req, void *state)
         text_add(&watch.story, name.ptr, name.len);
         text_add(&watch.story, value.ptr, value.len);
     }
-    if (watch.action == 'f') /* forgets it: the library says 500 */
+    if (watch.action == 'f') { /* forgets it: the library says 500 */
         watch.answered = true;
-    else if (!watch.reply_due)
+    } else if (watch.action == 'd') {
+        watch.later = ioh_defer(req);
+        watch.reply_due = true;
+    } else if (watch.action != 'D') {
         answer(req, 200);
+    }
     leave();
 }
 

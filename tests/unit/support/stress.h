@@ -66,13 +66,14 @@ static const char ending[] = {LAST, CLOSE, FAR_CLOSE, SILENCE, ABORT, ANSWER_ABO
 
 /* WebSocket */
 enum {
-    WS_ECHO = 'e',  /* once to three times */
-    WS_POST = 'p',  /* once, and once more by ioh_ws_post() from another thread */
-    WS_BUF = 'b',   /* by ioh_ws_send_buf() and ioh_ws_send_frame() */
-    WS_WAIT = 'w',  /* by ioh_ws_send_wait() */
-    WS_CLOSE = 'c', /* once, then ioh_ws_close() */
-    WS_SHUT = 'x',  /* once, then ioh_close() */
-    WS_ABORT = 'a', /* ioh_abort() */
+    WS_ECHO = 'e',   /* once to three times */
+    WS_POST = 'p',   /* once, and once more by ioh_ws_post() from another thread */
+    WS_BUF = 'b',    /* by ioh_ws_send_buf() and ioh_ws_send_frame() */
+    WS_WAIT = 'w',   /* by ioh_ws_send_wait() */
+    WS_PIECES = 'f', /* by ioh_ws_send_piece(), and as WS_POST */
+    WS_CLOSE = 'c',  /* once, then ioh_ws_close() */
+    WS_SHUT = 'x',   /* once, then ioh_close() */
+    WS_ABORT = 'a',  /* ioh_abort() */
 };
 
 static inline uint32_t roll(uint32_t *seed)

@@ -2,7 +2,7 @@
 #ifndef IOH_TESTS_STRESS_CLIENT_WS_H
 #define IOH_TESTS_STRESS_CLIENT_WS_H
 
-enum { WS_MESSAGES = 24 };
+enum { WS_MESSAGES = 24, MESSAGE_ROOM = 40000 };
 
 struct told {
     char kind;
@@ -15,7 +15,10 @@ struct ws {
     int sent, heard, copies; /* messages; whose copies have all come; copies of the next one */
     int pings, pongs, posts_owed;
     bool greeted;
-    int code; /* of the Close frame, 0 without one */
+    int code;    /* of the Close frame, 0 without one */
+    int part_op; /* of a message in fragments, 0: none is under way */
+    size_t part_len;
+    char part[MESSAGE_ROOM + 1];
 };
 
 static inline void put_frame(struct peer *p, int b0, const char *data, size_t len)
@@ -49,8 +52,6 @@ static inline size_t message_of(const struct told *t, char *text, size_t room)
     return len + more;
 }
 
-#define MESSAGE_ROOM 40000u
-
 static inline void put_message(struct peer *p, struct ws *w, char kind)
 {
     char *text = malloc(MESSAGE_ROOM);
@@ -58,7 +59,8 @@ static inline void put_message(struct peer *p, struct ws *w, char kind)
     if (!text)
         abort();
     *t = (struct told){.kind = kind, .n = new_number()};
-    w->posts_owed += kind == WS_POST;
+    w->posts_owed += kind == WS_POST || kind == WS_PIECES;
+    w->pings += kind == WS_PIECES; /* a pong stands between its pieces */
     size_t len = message_of(t, text, MESSAGE_ROOM), half = len / 2;
     int op = t->n % 2 ? 1 : 2;
     if (roll(&p->seed) % 8) {
@@ -104,8 +106,8 @@ static inline void check_post(struct peer *p, struct ws *w, const char *data, si
     char text[16];
     for (int i = 0; i < w->sent; i++) {
         size_t want = (size_t)snprintf(text, sizeof text, "P:%u", w->told[i].n);
-        if (w->told[i].kind == WS_POST && !w->told[i].posted && len == want &&
-            memcmp(data, text, len) == 0) {
+        if ((w->told[i].kind == WS_POST || w->told[i].kind == WS_PIECES) && !w->told[i].posted &&
+            len == want && memcmp(data, text, len) == 0) {
             w->told[i].posted = true;
             w->posts_owed--;
             return;
@@ -134,6 +136,25 @@ static inline void check_frame(struct peer *p, struct ws *w, int op, const char 
     }
 }
 
+/* A data frame that is part of a message. */
+static inline void hear_fragment(struct peer *p, struct ws *w, int op, bool fin, const char *data,
+                                 size_t len)
+{
+    if ((op == 0) != (w->part_op != 0) || w->part_len + len > sizeof w->part) {
+        WRONG(p, "a fragment that must not stand here");
+        return;
+    }
+    if (op)
+        w->part_op = op;
+    memcpy(w->part + w->part_len, data, len);
+    w->part_len += len;
+    if (!fin)
+        return;
+    check_frame(p, w, w->part_op, w->part, w->part_len);
+    w->part_op = 0;
+    w->part_len = 0;
+}
+
 /* false: the connection has ended. */
 static inline bool hear_frame(struct peer *p, struct ws *w)
 {
@@ -141,7 +162,7 @@ static inline bool hear_frame(struct peer *p, struct ws *w)
         return false;
     int b0 = (uint8_t)p->in[p->at];
     size_t len = (uint8_t)p->in[p->at + 1], head = 2;
-    if ((b0 & 0xf0) != 0x80 || len > 127) {
+    if ((b0 & 0x70) != 0 || len > 127) {
         WRONG(p, "no frame of a server");
         return false;
     }
@@ -154,7 +175,10 @@ static inline bool hear_frame(struct peer *p, struct ws *w)
     }
     if (!need(p, head + len))
         return false;
-    check_frame(p, w, b0 & 15, p->in + p->at + head, len);
+    if (b0 & 8)
+        check_frame(p, w, b0 & 15, p->in + p->at + head, len);
+    else
+        hear_fragment(p, w, b0 & 15, b0 & 0x80, p->in + p->at + head, len);
     p->at += head + len;
     return true;
 }
@@ -278,7 +302,7 @@ static inline void close_politely(struct peer *p, struct ws *w)
 
 static inline void ws_session(struct peer *p)
 {
-    static const char kinds[] = {WS_ECHO, WS_ECHO, WS_POST, WS_BUF, WS_WAIT};
+    static const char kinds[] = {WS_ECHO, WS_ECHO, WS_POST, WS_BUF, WS_WAIT, WS_PIECES};
     static const char ends[] = {WS_CLOSE, WS_SHUT, WS_ABORT};
     struct ws w = {0};
     if (!upgrade(p, &w))

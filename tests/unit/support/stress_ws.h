@@ -68,6 +68,19 @@ static inline bool read_message(const char *text, size_t len, char *kind, uint32
     return at < len && text[at] == ':';
 }
 
+/* What others post meanwhile must not come in between. */
+static inline void send_pieces(ioh_conn *conn, struct link_seen *l, int op, const char *copy,
+                               size_t len)
+{
+    size_t third = len / 3;
+    SENT(ioh_ws_send_piece(conn, op, copy, third, 0));
+    linger(&l->seed);
+    SENT(ioh_ws_send(conn, IOH_WS_PONG, "ping", 4));
+    SENT(ioh_ws_send_piece(conn, op, copy + third, third, 0));
+    linger(&l->seed);
+    SENT(ioh_ws_send_piece(conn, op, copy + 2 * third, len - 2 * third, 1));
+}
+
 static inline void send_copy(ioh_conn *conn, struct link_seen *l, int op, char kind, int i,
                              char *copy, size_t len)
 {
@@ -77,6 +90,8 @@ static inline void send_copy(ioh_conn *conn, struct link_seen *l, int op, char k
         SENT(ioh_ws_send_buf(conn, op, ioh_buf_copy(copy, len)));
     } else if (kind == WS_BUF) {
         SENT(ioh_ws_send_frame(conn, ioh_ws_frame(op, copy, len)));
+    } else if (kind == WS_PIECES) {
+        send_pieces(conn, l, op, copy, len);
     } else if (kind == WS_WAIT) {
         int rc = ioh_ws_send_wait(conn, ioh_ws_frame(op, copy, len), 10000);
         SENT(rc == IOH_ESTATE && !conn->hub->guarded ? ioh_ws_send(conn, op, copy, len) : rc);
@@ -111,7 +126,7 @@ static inline void stress_on_ws_message(ioh_conn *conn, int op, void *data, size
     SURE(op == IOH_WS_TEXT || op == IOH_WS_BINARY);
     SURE(read_message(data, len, &kind, &n));
     memcpy(copy + 1, data, len);
-    if (kind == WS_POST)
+    if (kind == WS_POST || kind == WS_PIECES)
         give(GO_POST, conn, (struct ioh_req_id){0}, n);
     for (int i = 0; i < ws_copies(kind, n); i++)
         send_copy(conn, l, op, kind, i, copy, len + 1);

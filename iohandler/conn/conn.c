@@ -188,15 +188,16 @@ void ioh__conn_keep(ioh_conn *conn, const uint8_t *data, size_t len)
 {
     if (len == 0 || conn->state > IOH__CONN_OPEN)
         return;
-    conn->in = ioh__mem_get(&conn->hub->loop.mem, len, &conn->in_room);
+    size_t room;
+    conn->in = ioh__mem_get(&conn->hub->loop.mem, len, &room);
     if (!conn->in) {
         ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "out of memory: connection reset");
-        conn->in_room = 0;
         ioh__conn_die(conn, IOH__END_LOCAL, true);
         return;
     }
     memcpy(conn->in, data, len);
-    conn->in_len = len;
+    conn->in_len = (uint32_t)len;
+    conn->in_room = (uint32_t)room; /* a receive buffer, or little more */
 }
 
 void ioh__conn_discard(ioh_conn *conn)

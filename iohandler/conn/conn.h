@@ -114,6 +114,7 @@ enum ioh__face {
     IOH__FACE_OVER
 };
 
+/* Ten thousand idle ones are ten thousand of these: 256 bytes, four lines of the cache. */
 struct ioh_conn {
     struct ioh__chan chan; /* first: the loop hands it out */
     struct ioh__timer timer;
@@ -125,11 +126,10 @@ struct ioh_conn {
 
     struct ioh__outq out;
     uint8_t *in; /* bytes that feed() left; NULL: none */
-    size_t in_len, in_room;
+    uint32_t in_len, in_room;
 
-    uint64_t phase_at;   /* ms; the protocol's deadline, 0 = none */
-    uint64_t write_at;   /* ms; the peer must have read by then, 0 = nothing waits for it */
-    uint32_t write_mark; /* what the kernel still held when write_at was set */
+    uint64_t phase_at; /* ms; the protocol's deadline, 0 = none */
+    uint64_t write_at; /* ms; the peer must have read by then, 0 = nothing waits for it */
 
     union {
         struct ioh__http1_conn http1;
@@ -143,14 +143,15 @@ struct ioh_conn {
     struct ioh__message *runs;    /* ioh_run_on() that came while a callback ran; oldest first */
     _Atomic size_t queued;        /* out.bytes, for other threads; */
     _Atomic size_t posted;        /* and what they have posted since */
-    _Atomic uint8_t face;         /* enum ioh__face */
-    _Atomic bool gone;            /* the peer has left, or half of it */
-    uint8_t late;                 /* AUTO: how many more callbacks go to the pool at once */
 
+    uint32_t write_mark; /* what the kernel still held when write_at was set */
     struct ioh__peer peer;
-    uint8_t state;   /* enum ioh__conn_state */
-    bool busy : 1;   /* a callback of it runs on another thread, or is on its way there */
-    bool paused : 1; /* ioh_pause() */
+    _Atomic uint8_t face; /* enum ioh__face */
+    _Atomic bool gone;    /* the peer has left, or half of it */
+    uint8_t state;        /* enum ioh__conn_state */
+    uint8_t late : 4;     /* AUTO: how many more callbacks go to the pool at once */
+    bool busy : 1;        /* a callback of it runs on another thread, or is on its way there */
+    bool paused : 1;      /* ioh_pause() */
     bool
         corked : 1; /* what is queued waits: on_ws_open comes before the peer knows of the WebSocket */
     bool gone_due : 1;   /* on_peer_gone is to be called, */
@@ -170,6 +171,7 @@ struct ioh_conn {
     bool counted : 1;    /* the reason of the end is in the counters */
     uint16_t listener;
 };
+_Static_assert(sizeof(struct ioh_conn) <= 256 || sizeof(void *) != 8, "see above");
 
 /* ---- for the turn */
 

@@ -216,7 +216,7 @@ void ioh__crew_was_quick(struct ioh__crew *crew, ioh_conn *conn, int key)
 {
     if (key < 0) {
         if (conn->late)
-            conn->late--;
+            conn->late = (conn->late - 1u) & 15u;
         return;
     }
     uint8_t calls = atomic_load_explicit(&crew->late_paths[key], memory_order_relaxed);

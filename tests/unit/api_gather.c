@@ -203,6 +203,63 @@ static void client_may_leave_in_the_middle_of_a_gathered_body(void **state)
     host_end(h);
 }
 
+/* One callback waits, in it and in on_complete the body is looked at, while others fill the receive buffer. */
+static struct latch latch;
+static atomic_int waited;
+
+static void check_pattern(ioh_req *req, struct host *h)
+{
+    struct ioh_str body = ioh_req_body(req);
+    CHECK(h, body.len > 0 && is_pattern((const uint8_t *)body.ptr, body.len));
+}
+
+static void wait_with_body(ioh_req *req, void *state)
+{
+    struct host *h = state;
+    check_pattern(req, h);
+    if (atomic_fetch_add(&waited, 1) == 0)
+        latch_wait(h, &latch);
+    check_pattern(req, h);
+    CHECK(h, ioh_respond(req, 200, NULL, 0, "ok", 2) == 0);
+}
+
+static void body_is_still_there(ioh_req *req, int status, uint64_t bytes, void *state)
+{
+    (void)status;
+    (void)bytes;
+    check_pattern(req, state);
+}
+
+static void gathered_body_stays_while_a_callback_waits(void **state)
+{
+    struct host *h = host_new(state);
+    h->options.epoll_threads = 1;
+    h->on.on_request = gather_a_million;
+    h->on.on_request_end = wait_with_body;
+    h->on.on_complete = body_is_still_there;
+    latch = (struct latch){.open = false};
+    waited = 0;
+    host_start(h);
+    for (size_t n = 100; n <= 100000; n *= 1000) { /* in one piece, and in several */
+        struct client *slow = client_open(h);
+        latch.open = false;
+        waited = 0;
+        post(slow, n, 0, SIZE_MAX);
+        WAIT(h, latch.waiting == 1);
+        struct client *c = client_open(h);
+        bool same_thread = h->config->exec == IOH_EXEC_AFFINE; /* it waits for that one */
+        for (int i = 0; i < 5 && !same_thread; i++) {
+            post(c, n + (size_t)i, 0, SIZE_MAX);
+            assert_int_equal(client_answer(c), 200);
+        }
+        latch_open(&latch);
+        assert_int_equal(client_answer(slow), 200);
+        client_close(c);
+        client_close(slow);
+    }
+    host_end(h);
+}
+
 /* ---- trailers */
 
 #define CHUNKED "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -412,6 +469,7 @@ static const struct host_test tests[] = {
     HOST_TEST_IN(the_server_s_own_limit_stays, IN_TCP),
     HOST_TEST_IN(early_answer_drops_what_would_have_been_gathered, IN_TCP),
     HOST_TEST_IN(client_may_leave_in_the_middle_of_a_gathered_body, IN_TCP),
+    HOST_TEST_IN(gathered_body_stays_while_a_callback_waits, IN_WAITING),
     HOST_TEST(trailers_are_told_at_the_end_of_the_request),
     HOST_TEST_IN(trailers_that_could_mislead_are_left_out, IN_TCP),
     HOST_TEST_IN(many_trailers_are_kept_up_to_the_limit, IN_TCP),

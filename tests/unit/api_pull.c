@@ -11,6 +11,7 @@ struct source {
     _Atomic size_t left, at;
     size_t piece;            /* at most so much a time; 0: the room it is given */
     atomic_int calls, empty; /* empty: so often it has nothing */
+    atomic_bool slow;        /* each time takes long enough for its loop to be taken over */
     atomic_bool shy;         /* every other time it has nothing, */
     atomic_int shied;        /* so often */
     _Atomic size_t most_room;
@@ -25,6 +26,8 @@ static void give_more(ioh_req *req, size_t room, void *user)
     struct host *h = s->host;
     struct seen *seen = host_enter_req(h, req);
     s->calls++;
+    if (s->slow)
+        poll(NULL, 0, 3);
     if (room > s->most_room)
         s->most_room = room;
     if (s->empty > 0 || (s->shy && s->calls % 2)) {
@@ -176,6 +179,27 @@ static void no_call_for_more_is_lost(void **state)
         assert_int_equal(client_answer(c), 200);
         assert_int_equal(c->body_len, 5000);
         WAIT(h, h->completes == round + 1);
+    }
+    client_close(c);
+    host_end(h);
+    free(bytes);
+}
+
+static void who_is_slow_to_give_more_is_waited_for(void **state)
+{
+    struct source s;
+    struct host *h = pulling_host(state, &s);
+    bytes = pattern(500000);
+    h->options.send_high = 60000;
+    s.slow = true;
+    host_start(h);
+    struct client *c = client_open(h);
+    for (int i = 0; i < 3; i++) {
+        s.left = 500000;
+        s.at = 0;
+        assert_int_equal(client_get(c, "/"), 200);
+        assert_int_equal(c->body_len, 500000);
+        assert_true(is_pattern(c->body, 500000));
     }
     client_close(c);
     host_end(h);
@@ -502,6 +526,7 @@ static const struct host_test tests[] = {
     HOST_TEST_IN(nobody_is_asked_while_the_peer_does_not_read, IN_TCP),
     HOST_TEST(who_has_nothing_is_asked_again_when_told),
     HOST_TEST_IN(no_call_for_more_is_lost, IN_TCP),
+    HOST_TEST(who_is_slow_to_give_more_is_waited_for),
     HOST_TEST(head_request_is_pulled_by_nobody),
     HOST_TEST_IN(client_that_leaves_ends_the_pulling, IN_TCP),
     HOST_TEST_IN(pulled_answer_may_begin_before_the_request_has_ended, IN_TCP),

@@ -26,7 +26,7 @@ struct client {
     uint8_t *body; /* NUL stands behind it */
     size_t body_len, body_room;
     bool chunked, whole; /* whole: not cut off */
-    int chunks;
+    int chunks, trailers;
     int op;
     bool fin;
 };
@@ -224,7 +224,7 @@ static inline void client_forget(struct client *c)
     assert_non_null(c->body);
     c->body[0] = 0;
     c->body_len = 0;
-    c->status = c->chunks = 0;
+    c->status = c->chunks = c->trailers = 0;
     c->chunked = false;
     c->whole = true;
 }
@@ -284,6 +284,20 @@ static inline const char *client_field(const struct client *c, const char *name)
     return NULL;
 }
 
+/* The lines behind the last chunk, with the empty one. */
+static inline bool client_read_trailers(struct client *c)
+{
+    for (;;) {
+        size_t line = client_find(c, "\r\n");
+        if (!line)
+            return false;
+        client_drop(c, line);
+        if (line == 2)
+            return true;
+        c->trailers++;
+    }
+}
+
 static inline bool client_read_chunks(struct client *c)
 {
     for (;;) {
@@ -295,6 +309,8 @@ static inline bool client_read_chunks(struct client *c)
         assert_ptr_equal(end, c->in + line - 2);
         client_drop(c, line);
         c->chunks += size > 0;
+        if (size == 0)
+            return client_read_trailers(c);
         if (!client_take_all(c, size))
             return false;
         while (c->len < 2)
@@ -302,8 +318,6 @@ static inline bool client_read_chunks(struct client *c)
                 return false;
         assert_memory_equal(c->in, "\r\n", 2);
         client_drop(c, 2);
-        if (size == 0)
-            return true;
     }
 }
 

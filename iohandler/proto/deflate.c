@@ -34,7 +34,8 @@ static unsigned piece(size_t len)
 struct ioh__inflater {
     z_stream stream;
     uint8_t tail_used;
-    bool closed; /* the last block was marked as the last of its stream (RFC 7692 7.2.3.4) */
+    bool closed;  /* the last block was marked as the last of its stream (RFC 7692 7.2.3.4) */
+    bool pending; /* the room was used up: zlib may hold more */
 };
 
 struct ioh__inflater *ioh__inflater_new(unsigned bits)
@@ -73,6 +74,7 @@ static enum ioh__inflated reopen(struct ioh__inflater *z)
 bool ioh__inflater_begin(struct ioh__inflater *z, bool keep)
 {
     z->tail_used = 0;
+    z->pending = false;
     if (keep)
         return !z->closed || reopen(z) == IOH__INFLATED_ALL;
     z->closed = false;
@@ -94,13 +96,15 @@ static enum ioh__inflated step(struct ioh__inflater *z, const uint8_t *in, size_
     *made += (size_t)(s->next_out - out);
     if (rc == Z_STREAM_END) {
         z->closed = true;
+        z->pending = false;
         return IOH__INFLATED_ALL;
     }
     if (rc == Z_MEM_ERROR)
         return IOH__INFLATED_NOMEM;
     if (rc != Z_OK && rc != Z_BUF_ERROR) /* the latter: it could do nothing, which is no fault */
         return IOH__INFLATED_BAD;
-    return s->avail_out == 0 ? IOH__INFLATED_FULL : IOH__INFLATED_ALL;
+    z->pending = s->avail_out == 0;
+    return z->pending ? IOH__INFLATED_FULL : IOH__INFLATED_ALL;
 }
 
 enum ioh__inflated ioh__inflate(struct ioh__inflater *z, const uint8_t *in, size_t len,
@@ -123,6 +127,14 @@ enum ioh__inflated ioh__inflate_end(struct ioh__inflater *z, uint8_t *out, size_
                                     size_t *made)
 {
     *made = 0;
+    if (z->pending) { /* what zlib holds may end the last block: then the tail must not come */
+        size_t none = 0;
+        enum ioh__inflated got = step(z, tail, 0, &none, out, room, made);
+        if (got != IOH__INFLATED_ALL)
+            return got;
+        out += *made;
+        room -= *made;
+    }
     if (z->closed) /* its last block ended with its last byte: there is nothing to add to it */
         return IOH__INFLATED_ALL;
     size_t used = 0;

@@ -239,6 +239,34 @@ static void cuts_and_room_do_not_matter(void **state)
 
 /* ---- deflating */
 
+/* The input is used up and the room, too, but zlib still holds bytes, and the end of the last block. */
+static void a_last_block_may_end_where_the_room_does(void **state)
+{
+    /* Two literals and six matches are 97 bits, so the last match shares a byte with the end of the block. */
+    uint8_t text[2 + 6 * 258], packed[100];
+    z_stream s = {0};
+    (void)state;
+    memset(text, 'a', sizeof text);
+    assert_int_equal(deflateInit2(&s, 9, Z_DEFLATED, -15, 8, Z_FIXED), Z_OK);
+    s.next_in = text;
+    s.avail_in = sizeof text;
+    s.next_out = packed;
+    s.avail_out = sizeof packed;
+    assert_int_equal(deflate(&s, Z_FINISH), Z_STREAM_END);
+    size_t len = s.total_out;
+    assert_int_equal(len, 13);
+    deflateEnd(&s);
+    struct ioh__inflater *z = ioh__inflater_new(15);
+    for (size_t room = 1; room <= sizeof text + 1; room++) {
+        for (size_t cut = 1; cut <= len; cut += len - 1) {
+            assert_int_equal(inflate_message(z, false, packed, len, cut, room), IOH__INFLATED_ALL);
+            assert_int_equal(plain.len, sizeof text);
+            assert_memory_equal(plain.at, text, sizeof text);
+        }
+    }
+    ioh__inflater_free(z);
+}
+
 static void frames_of_all_sizes_come_back(void **state)
 {
     static const size_t sizes[] = {32,   100,   125,   126,   127,   300,    1024,
@@ -430,6 +458,7 @@ int main(void)
         cmocka_unit_test(what_is_no_deflate_stream_is_bad),
         cmocka_unit_test(a_message_that_is_cut_short_is_bad),
         cmocka_unit_test(cuts_and_room_do_not_matter),
+        cmocka_unit_test(a_last_block_may_end_where_the_room_does),
         cmocka_unit_test(frames_of_all_sizes_come_back),
         cmocka_unit_test(what_does_not_become_shorter_is_left_alone),
         cmocka_unit_test(a_kept_context_makes_the_next_message_small),

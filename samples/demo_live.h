@@ -48,6 +48,7 @@ static const struct {
                 {COUNTER(throttled_us)},
                 {COUNTER(hit_max_connections)},
                 {COUNTER(hit_max_per_address)},
+                {COUNTER(hit_max_requests)},
                 {COUNTER(hit_max_head)},
                 {COUNTER(hit_max_uri)},
                 {COUNTER(hit_max_body)},

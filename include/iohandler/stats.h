@@ -52,6 +52,7 @@ struct ioh_stats {
      * the log once a second. (send_max: send_full, pool_queue: pool_full, above.) */
     uint64_t hit_max_connections; /* closed as soon as they were accepted */
     uint64_t hit_max_per_address; /* likewise */
+    uint64_t hit_max_requests;    /* connections that had made so many: Connection: close */
     uint64_t hit_max_head;        /* 431: max_head_bytes or max_headers; also of trailers */
     uint64_t hit_max_uri;         /* 414 */
     uint64_t hit_max_body;        /* 413 */

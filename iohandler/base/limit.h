@@ -26,6 +26,7 @@
     X(WRITE_TIME, "write_timeout_ms", IOH_LOG_INFO)     \
     X(IDLE_TIME, "idle_timeout_ms", IOH_LOG_DEBUG)      \
     X(CLOSE_TIME, "close_timeout_ms", IOH_LOG_DEBUG)    \
+    X(MAX_REQUESTS, "max_requests", IOH_LOG_DEBUG)      \
     X(WS_DEAD, "ws_dead_ms", IOH_LOG_DEBUG)             \
     X(SEND_MAX, "send_max", IOH_LOG_WARN)               \
     X(POOL_QUEUE, "pool_queue", IOH_LOG_WARN)

@@ -229,6 +229,16 @@ static uint64_t head_began(const ioh_conn *conn)
     return (conn->phase_at - conn->hub->options->head_timeout_ms) * 1000000u;
 }
 
+/* Is this request the last that options.max_requests allows? */
+static bool is_last(ioh_conn *conn)
+{
+    uint32_t most = conn->hub->options->max_requests, number = conn->as.http1.number;
+    if (most == 0 || number < most)
+        return false;
+    ioh__hub_hit(conn->hub, IOH__LIMIT_MAX_REQUESTS, &conn->peer, "the last of %u requests", most);
+    return true;
+}
+
 /* A whole head lies at data. */
 static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh__job *job)
 {
@@ -237,8 +247,7 @@ static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh_
     req->base = (const char *)data;
     h->number = (h->number + 1) & ~IOH__TAKES_GZIP;
     req->number = h->number;
-    req->close = !req->head.keep_alive || (conn->hub->options->max_requests &&
-                                           h->number >= conn->hub->options->max_requests);
+    req->close = !req->head.keep_alive || is_last(conn);
     req->continue_pending =
         req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
     if (ioh__timed(conn->hub))

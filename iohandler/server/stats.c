@@ -38,6 +38,7 @@ static void add_hub(void *to, const struct ioh__counters *c)
     sum->pool_full += get(&c->limits[IOH__LIMIT_POOL_QUEUE]);
     sum->hit_max_connections += get(&c->limits[IOH__LIMIT_MAX_CONNECTIONS]);
     sum->hit_max_per_address += get(&c->limits[IOH__LIMIT_MAX_PER_ADDRESS]);
+    sum->hit_max_requests += get(&c->limits[IOH__LIMIT_MAX_REQUESTS]);
     sum->hit_max_head += get(&c->limits[IOH__LIMIT_HEAD]);
     sum->hit_max_uri += get(&c->limits[IOH__LIMIT_URI]);
     sum->hit_max_body += get(&c->limits[IOH__LIMIT_BODY]);

@@ -150,6 +150,7 @@ static void the_last_request_of_a_connection_closes_it(void **state)
         client_close(c);
     }
     assert_int_equal(h->requests, 9);
+    assert_int_equal(host_stats(h).hit_max_requests, 3);
     host_end(h);
 }
 

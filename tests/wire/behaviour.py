@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import importlib
 import json
+import os
 import resource
 import socket
 import struct
@@ -21,10 +22,8 @@ from demo import Demo, slowness
 from stream import Connection, Wrong
 
 TESTS = []          # (function, labels of configurations or None)
-ROOMS = ("behave_modes", "behave_slow", "behave_stop", "behave_load", "behave_peers", "behave_life",
-         "behave_options", "behave_access_log", "behave_topics", "behave_events", "behave_files", "behave_compress",
-         "behave_deflate",
-         "behave_ws")
+ROOMS = sorted(name[:-3] for name in os.listdir(os.path.dirname(os.path.abspath(__file__)))
+               if name.startswith("behave_") and name.endswith(".py"))
 PING = b"GET /ping HTTP/1.1\r\nHost: a\r\n\r\n"
 
 

@@ -117,7 +117,7 @@ class Demo:
             if counts:
                 self.threads = counts[0]
                 break
-        if len(self.addresses) != len(self.listen):
+        if len(self.addresses) < len(self.listen):      # options may name more
             raise DemoError("%d listeners asked for, announced %s"
                             % (len(self.listen), self.addresses))
 

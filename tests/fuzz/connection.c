@@ -45,6 +45,8 @@ static void begin_server(void)
     o.max_headers = 20;
     o.max_body_bytes = BODY_MAX;
     o.ws_max_message = MESSAGE_MAX;
+    o.ws_deflate = IOH_DEFLATE_SHARED;
+    o.ws_deflate_min = 10;
     o.send_high = 3000;
     o.send_low = 500;
     CHECK(mkdtemp(folder));

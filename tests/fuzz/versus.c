@@ -23,6 +23,7 @@ static const char *const stricter[] = {
     "bare CR instead of the empty line",
     "bare CR or LF before the request",
     "too many empty lines",
+    "the method is too long", /* many bare CRs are no end of a line, but many bytes without a space */
     /* the request line has single spaces and one version of HTTP (RFC 9112 2.3, 3) */
     "more than one space before the target",
     "bytes behind the version",

@@ -11,8 +11,10 @@ struct answers {
     const char *at, *end;
     const char *heads; /* of the requests in order: 'H' for HEAD, '1' for HTTP/1.1, '0' for 1.0 */
     size_t requests, finals;
-    bool closing, websocket, eof; /* eof: the server ended the stream */
-    struct text outline;          /* an answer or a frame a line, but for 1xx */
+    bool closing, websocket;
+    bool eof;            /* the server ended the stream */
+    bool deflate;        /* permessage-deflate is agreed (RFC 7692) */
+    struct text outline; /* an answer or a frame a line, but for 1xx */
 };
 
 /* One line without its CRLF; false: it is not whole. */
@@ -65,7 +67,7 @@ static bool read_chunks(struct answers *a, struct text *line)
 
 struct answer_head {
     int status;
-    bool chunked, has_length, date, close;
+    bool chunked, has_length, date, close, deflate;
     uint64_t length;
 };
 
@@ -89,6 +91,8 @@ static void take_field(struct answer_head *h, char *line)
         h->date = true;
     } else if (strcasecmp(line, "Connection") == 0) {
         h->close = strcmp(value, "close") == 0;
+    } else if (strcasecmp(line, "Sec-WebSocket-Extensions") == 0) {
+        h->deflate = true;
     }
 }
 
@@ -130,6 +134,7 @@ static bool read_answer(struct answers *a, struct text *line)
     text_say(&a->outline, "\n%d ", h.status);
     if (h.status == 101) {
         a->websocket = true;
+        a->deflate = h.deflate;
         return true;
     }
     if (bodyless || h.status == 304 || request == 'H')
@@ -151,7 +156,8 @@ static bool read_frame(struct answers *a)
         return false;
     unsigned op = p[0] & 15u;
     uint64_t len = p[1];
-    CHECK(!(p[0] & 0x70) && !(p[1] & 0x80)); /* nothing agreed; never masked */
+    CHECK(!(p[0] & (a->deflate && (op == 1 || op == 2) ? 0x30 : 0x70)));
+    CHECK(!(p[1] & 0x80)); /* never masked */
     CHECK(op <= 2 || (op >= 8 && op <= 10 && (p[0] & 0x80) && len <= 125));
     CHECK(!a->closing); /* nothing follows a Close */
     if (len >= 126) {

@@ -62,7 +62,7 @@ struct ioh__proto_ops {
      * connection it answers MORE. */
     enum ioh__feed (*feed)(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
                            struct ioh__job *job);
-    /* A job that feed made has run, wherever, and the connection is still OPEN. */
+    /* A job that feed made has run, wherever, and the connection is still OPEN. NULL: that changes nothing. */
     void (*done)(ioh_conn *conn, struct ioh__job *job);
     /* After WAIT: would feed go on now? */
     bool (*ready)(const ioh_conn *conn);

@@ -82,8 +82,12 @@ static bool run_here(struct ioh__hub *hub, struct ioh__work *w)
     if (!hub->guarded || ended)
         run_job(hub, &w->job);
     ioh__self.hub = NULL;
-    hub->loop.now =
-        ioh__now_ms(); /* deadlines that begin now must not be short by what the callback took */
+    /* Deadlines that begin now must not be short by what the callback took. Of messages that came together none
+     * begins before they are all done. */
+    if (w->job.kind == IOH__JOB_WS_MESSAGE)
+        hub->now_is_old = true;
+    else
+        hub->loop.now = ioh__now_ms();
     return true;
 }
 

@@ -106,6 +106,7 @@ struct ioh__hub {
     enum ioh__phase phase;
     ioh_conn *cur; /* being fed from rx[rx_at..rx_len) */
     size_t rx_at, rx_len;
+    bool now_is_old;           /* callbacks have run since loop.now was read */
     struct ioh__mail *mail;    /* taken from the mailbox, not yet looked at */
     struct ioh__list work;     /* connections touched since their last flush, or with more to do */
     struct ioh__list work_now; /* of these, what this turn looks at: each once */

@@ -68,12 +68,6 @@ static enum ioh__feed proxy_feed(ioh_conn *conn, uint8_t *data, size_t len, size
     return IOH__FEED_WAIT; /* for on_open; what lies behind the header is fed after it */
 }
 
-static void proxy_done(ioh_conn *conn, struct ioh__job *job)
-{
-    (void)conn;
-    (void)job; /* there is no job */
-}
-
 static bool proxy_ready(const ioh_conn *conn)
 {
     (void)conn;
@@ -130,5 +124,5 @@ static bool proxy_gone(ioh_conn *conn, struct ioh__job *job)
 }
 
 const struct ioh__proto_ops ioh__proto_proxy = {
-    proxy_feed, proxy_done, proxy_ready,   proxy_eof,        proxy_timeout, proxy_stop,
+    proxy_feed, NULL,       proxy_ready,   proxy_eof,        proxy_timeout, proxy_stop,
     proxy_keep, proxy_path, proxy_engaged, proxy_overloaded, proxy_gone};

@@ -164,6 +164,10 @@ static bool feed_current(struct ioh__hub *hub, struct ioh__job *job)
             return true;
         conn->waiting = got == IOH__FEED_WAIT;
     }
+    if (hub->now_is_old) {
+        hub->now_is_old = false;
+        hub->loop.now = ioh__now_ms();
+    }
     hub->cur = NULL;
     conn->proto->keep(conn);
     ioh__conn_keep(conn, hub->loop.rx + hub->rx_at, hub->rx_len - hub->rx_at);
@@ -481,7 +485,7 @@ void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job)
         break;
     default:
         conn->corked = false;
-        if (conn->state == IOH__CONN_OPEN)
+        if (conn->state == IOH__CONN_OPEN && conn->proto->done)
             conn->proto->done(conn, job);
         break;
     }

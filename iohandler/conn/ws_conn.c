@@ -251,12 +251,6 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
     return IOH__FEED_MORE;
 }
 
-static void ws_done(ioh_conn *conn, struct ioh__job *job)
-{
-    (void)conn;
-    (void)job; /* turn_done() uncorks */
-}
-
 static bool ws_ready(const ioh_conn *conn)
 {
     return !conn->paused && conn->out.bytes <= conn->hub->options->send_low;
@@ -315,6 +309,6 @@ static bool ws_gone(ioh_conn *conn, struct ioh__job *job)
     return false;
 }
 
-const struct ioh__proto_ops ioh__proto_ws = {ws_feed,    ws_done,       ws_ready, ws_eof,
+const struct ioh__proto_ops ioh__proto_ws = {ws_feed,    NULL,          ws_ready, ws_eof,
                                              ws_timeout, ws_stop,       ws_keep,  ws_path,
                                              ws_engaged, ws_overloaded, ws_gone};

@@ -110,7 +110,7 @@ static int send_now(ioh_conn *conn, int op, const void *data, size_t len, ioh_bu
         ioh_buf_unref(packed);
         return IOH_EFULL;
     }
-    if (!packed)
+    if (!packed && ioh__ws_packs(conn))
         packed = ioh__ws_pack_own(conn, op, data, len);
     if (packed)
         return queue_made(conn, op, packed);
@@ -123,7 +123,7 @@ int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len)
     int rc = valid_message(op, len) && (data || !len) ? check_send(conn, op) : IOH_EINVAL;
     if (rc)
         return rc;
-    ioh_buf *packed = ioh__ws_pack_alone(conn, op, data, len);
+    ioh_buf *packed = ioh__ws_packs(conn) ? ioh__ws_pack_alone(conn, op, data, len) : NULL;
     if (!ioh__reach(conn->hub))
         return post_message(conn, op, data, len, packed);
     rc = send_now(conn, op, data, len, packed);

@@ -23,7 +23,8 @@ struct key {
 static struct key turn(const uint8_t key[4], size_t phase)
 {
     struct key k;
-    for (size_t i = 0; i < sizeof k.bytes; i++) {
+    memcpy(k.bytes, key, sizeof k.bytes);
+    for (size_t i = 0; phase & 3 && i < sizeof k.bytes; i++) {
         k.bytes[i] = key[(phase + i) & 3];
     }
     memcpy(&k.half, k.bytes, sizeof k.half);
@@ -133,6 +134,9 @@ static inline size_t mask(uint8_t *dst, const uint8_t *src, size_t len, const ui
 #if IOH__MASK_VECTORS
     if (len >= BLOCK && __builtin_cpu_supports("avx2")) {
         at = by_avx2(dst, src, len, k.half, look ? &ascii : NULL);
+        if (at == len) {
+            return ascii;
+        }
     }
 #else
     (void)look;

@@ -422,6 +422,35 @@ static void take_payload(struct ioh__ws_feed *f)
     }
 }
 
+/* What nearly all frames are: a whole message that is not compressed, in the bytes given, of a connection that
+ * holds nothing. It is unmasked, and its event filled but for the text's check: *ascii bytes of it are known to be so.
+ * false: some other frame, or a wrong one, and nothing was touched. */
+static bool plain_frame(const struct ioh__ws_feed *f, size_t *ascii)
+{
+    uint8_t *data = f->data;
+    struct ioh__ws_event *ev = f->event;
+    if (f->len < 6 || f->ws->loan || f->ws->pieces || f->engine->no_fast_path ||
+        (data[0] != (0x80 | IOH_WS_TEXT) && data[0] != (0x80 | IOH_WS_BINARY))) {
+        return false;
+    }
+    size_t payload = data[1] ^ 0x80u, header = 6; /* 128 and above: no mask */
+    if (payload == 126) {
+        payload = (size_t)data[2] << 8 | data[3];
+        header = 8;
+    }
+    bool shortest = header == 6 ? payload < 126 : payload >= 126;
+    if (!shortest || f->len < header || payload > f->len - header || payload > f->max_message) {
+        return false;
+    }
+    ev->kind = IOH__WS_MESSAGE;
+    ev->op = data[0] & 15;
+    ev->last = true;
+    ev->data = data + header;
+    ev->len = payload;
+    *ascii = ioh__mask_text(ev->data, payload, ev->data - 4, 0);
+    return true;
+}
+
 /* ---- the public functions */
 
 void ioh__ws_engine_init(struct ioh__ws_engine *engine)
@@ -452,9 +481,19 @@ void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *da
         .max_message = max_message < SIZE_MAX / 2 ? max_message : SIZE_MAX / 2,
         .event = event,
     };
+    size_t ascii;
     *event = (struct ioh__ws_event){.kind = IOH__WS_MORE};
     if (ws->ended) {
         *used = len;
+        return;
+    }
+    if (plain_frame(&f, &ascii)) {
+        f.used = (size_t)(event->data + event->len - data);
+        if (event->op == IOH_WS_TEXT && ascii < event->len &&
+            !ioh__utf8_valid(event->data + ascii, event->len - ascii)) {
+            ioh__ws_fault(&f, IOH__CODE_TEXT, "text is not UTF-8");
+        }
+        *used = f.used;
         return;
     }
     if (ws->loan && ioh__ws_at_boundary(ws->loan)) { /* its message has been delivered */

@@ -214,7 +214,7 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
     struct ioh__ws_conn *w = &conn->as.ws;
     const struct ioh_options *o = conn->hub->options;
     struct ioh__ws_event ev;
-    if (len && w->step == IOH__WS_STEP_OPEN)
+    if (len && conn->hub->rx_at == 0 && w->step == IOH__WS_STEP_OPEN) /* once for what was read */
         heard(conn);
     if (w->step == IOH__WS_STEP_OPENING) {
         w->step = IOH__WS_STEP_OPEN;

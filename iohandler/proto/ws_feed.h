@@ -25,7 +25,11 @@ bool ioh__ws_take_piece(struct ioh__ws_feed *f);
 /* Its last frame is empty. */
 void ioh__ws_end_pieces(struct ioh__ws_feed *f);
 
-/* How many bytes of a fragment's payload have to be there before its header is read, at most. */
-size_t ioh__ws_piece_needs(const struct ioh__ws_loan *loan);
+/* How many bytes of a fragment's payload have to be there before its header is read, at most: with these any
+ * character that has begun is whole. */
+static inline size_t ioh__ws_piece_needs(const struct ioh__ws_loan *loan)
+{
+    return loan && loan->carried ? 3 : 0;
+}
 
 #endif

@@ -20,7 +20,6 @@
 enum {
     PIECE_MAX = 16384, /* of inflated bytes */
     STEP_MAX = 1024, /* compressed bytes unmasked at a time: what is not inflated is masked again */
-    CHARACTER_MAX = 4,
 };
 
 static const char inside_character[] = "text ends inside a character";
@@ -40,11 +39,6 @@ static void took(struct ioh__ws_feed *f, size_t n)
     f->used += n;
     loan->phase = (loan->phase + n) & 3;
     loan->left -= n;
-}
-
-size_t ioh__ws_piece_needs(const struct ioh__ws_loan *loan)
-{
-    return loan && loan->carried ? CHARACTER_MAX - 1 : 0;
 }
 
 /* ---- as they are */

@@ -22,6 +22,7 @@ static const char usage[] =
     "  --slow-threads N        a pool of its own for /slow and /burn\n"
     "  --head-timeout-ms N     --idle-timeout-ms N   --body-timeout-ms N\n"
     "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"
+    "  --max-requests N        of a connection (default: no limit)\n"
     "  --max-connections N     --max-per-address N   beyond: reset (default: no limit)\n"
     "  --max-body N            bytes of a request's body (default 1 GiB)\n"
     "  --compress TYPES        answers of these: 'text/html, application/json'; a star at an end\n"
@@ -172,6 +173,7 @@ static struct settings parse_command_line(int argc, char **argv)
                                {"body-timeout-ms", NUMBER, &opt->body_timeout_ms, NULL},
                                {"write-timeout-ms", NUMBER, &opt->write_timeout_ms, NULL},
                                {"close-timeout-ms", NUMBER, &opt->close_timeout_ms, NULL},
+                               {"max-requests", NUMBER, &opt->max_requests, NULL},
                                {"max-connections", NUMBER, &opt->max_connections, NULL},
                                {"max-per-address", NUMBER, &opt->max_per_address, NULL},
                                {"max-body", LARGE, &opt->max_body_bytes, NULL},

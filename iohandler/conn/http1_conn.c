@@ -220,6 +220,13 @@ static bool speaks_websocket(const struct ioh_handler *h)
     return h->on_ws_upgrade || h->on_ws_message || h->on_ws_piece;
 }
 
+/* Has the connection made as many requests as it may? */
+static bool was_last(const ioh_conn *conn)
+{
+    uint32_t most = conn->hub->options->max_requests;
+    return most && conn->as.http1.number >= most;
+}
+
 /* When the first byte of the head that has just been read came. Of one that came in pieces only the deadline
  * tells, to a tick of the coarse clock. */
 static uint64_t head_began(const ioh_conn *conn)
@@ -232,10 +239,10 @@ static uint64_t head_began(const ioh_conn *conn)
 /* Is this request the last that options.max_requests allows? */
 static bool is_last(ioh_conn *conn)
 {
-    uint32_t most = conn->hub->options->max_requests, number = conn->as.http1.number;
-    if (most == 0 || number < most)
+    if (!was_last(conn))
         return false;
-    ioh__hub_hit(conn->hub, IOH__LIMIT_MAX_REQUESTS, &conn->peer, "the last of %u requests", most);
+    ioh__hub_hit(conn->hub, IOH__LIMIT_MAX_REQUESTS, &conn->peer, "the last of %u requests",
+                 conn->hub->options->max_requests);
     return true;
 }
 
@@ -364,8 +371,9 @@ static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
     if (complete_due(conn, job))
         return IOH__FEED_JOB;
     bool close = h->req->close || conn->peer_eof;
-    /* After a whole request nothing unread is left that could turn the close into a reset. */
-    bool linger = !h->req->body_whole;
+    /* After a whole request nothing unread is left that could turn the close into a reset, unless the client did not
+     * know that it was the last. */
+    bool linger = !h->req->body_whole || was_last(conn);
     free_req(conn);
     if (conn->classified)
         ioh__crew_reset(conn->hub->crew, conn);

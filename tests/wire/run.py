@@ -39,6 +39,7 @@ INSTANCES = {
     "files": ["--files", "site"],       # what lies in it: site_files.py
     "deflate": ["--deflate", "--deflate-min", "64", "--ws-max-message", "1000"],
     "takeover": ["--deflate=takeover", "--deflate-min", "64", "--ws-max-message", "1000"],
+    "three": ["--max-requests", "3"],
     "heartbeat": ["--ws-ping-ms", "300", "--ws-dead-ms", "900"],
 }
 

@@ -51,7 +51,7 @@ class Player:
         self.until = self.patience()
 
     def patience(self):
-        """Until when something has to happen. What the pieces of a write took is not the server's time."""
+        """Until when something has to happen: after a write, whatever its pieces took, and after an answer."""
         return self.conn.loop.time() + self.case.limit * self.slowness
 
     async def dribble(self, gap_ms, size, data):
@@ -67,6 +67,7 @@ class Player:
             answer = await stream.read_answer(self.conn, self.until, to_head)
         self.skip_100 = False
         self.answer = answer
+        self.until = self.patience()
         wanted = "|".join(str(s) for s in statuses)
         if answer.status not in statuses:
             raise Wrong("%s wanted, came %d %s" % (wanted, answer.status, shown(answer.body)))

@@ -130,13 +130,14 @@ static bool begin_packed(struct ioh__ws_feed *f)
 {
     struct ioh__ws_loan *loan = f->ws->loan;
     loan->packed = true;
-    ioh__ws_return_inflater(f->engine,
-                            f->ws); /* the reference may have let a first frame pass in a message */
+    /* wslay refuses a first frame that stands in a message only with its first byte of payload */
+    ioh__ws_return_inflater(f->engine, f->ws);
     loan->inflater = ioh__ws_lend_inflater(&f->engine->contexts, &f->ws->terms, &f->ws->own);
-    if (!loan->inflater) {
-        ioh__ws_fault(f, IOH__CODE_INTERNAL, "out of memory");
+    if (loan->inflater) {
+        return true;
     }
-    return loan->inflater != NULL;
+    ioh__ws_fault(f, IOH__CODE_INTERNAL, "out of memory"); /* which frees the loan */
+    return false;
 }
 
 /* Inflates bytes of the message; last: and what then is left. false: a fault. */

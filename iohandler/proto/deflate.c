@@ -34,8 +34,9 @@ static unsigned piece(size_t len)
 struct ioh__inflater {
     z_stream stream;
     uint8_t tail_used;
+    bool full;    /* the room was used up: zlib may hold more */
+    bool between; /* it stands between two blocks, with no bit left over */
     bool closed;  /* the last block was marked as the last of its stream (RFC 7692 7.2.3.4) */
-    bool pending; /* the room was used up: zlib may hold more */
 };
 
 struct ioh__inflater *ioh__inflater_new(unsigned bits)
@@ -74,7 +75,7 @@ static enum ioh__inflated reopen(struct ioh__inflater *z)
 bool ioh__inflater_begin(struct ioh__inflater *z, bool keep)
 {
     z->tail_used = 0;
-    z->pending = false;
+    z->full = false;
     if (keep)
         return !z->closed || reopen(z) == IOH__INFLATED_ALL;
     z->closed = false;
@@ -94,17 +95,18 @@ static enum ioh__inflated step(struct ioh__inflater *z, const uint8_t *in, size_
     int rc = inflate(s, Z_SYNC_FLUSH);
     *used += (size_t)(s->next_in - in);
     *made += (size_t)(s->next_out - out);
+    z->full = rc != Z_STREAM_END && s->avail_out == 0;
+    if (rc != Z_BUF_ERROR) /* only a call that did something tells where it stands */
+        z->between = s->data_type == 128;
     if (rc == Z_STREAM_END) {
         z->closed = true;
-        z->pending = false;
         return IOH__INFLATED_ALL;
     }
     if (rc == Z_MEM_ERROR)
         return IOH__INFLATED_NOMEM;
-    if (rc != Z_OK && rc != Z_BUF_ERROR) /* the latter: it could do nothing, which is no fault */
+    if (rc != Z_OK && rc != Z_BUF_ERROR) /* the latter: it did nothing, which is no fault */
         return IOH__INFLATED_BAD;
-    z->pending = s->avail_out == 0;
-    return z->pending ? IOH__INFLATED_FULL : IOH__INFLATED_ALL;
+    return z->full ? IOH__INFLATED_FULL : IOH__INFLATED_ALL;
 }
 
 enum ioh__inflated ioh__inflate(struct ioh__inflater *z, const uint8_t *in, size_t len,
@@ -112,7 +114,7 @@ enum ioh__inflated ioh__inflate(struct ioh__inflater *z, const uint8_t *in, size
 {
     enum ioh__inflated got = IOH__INFLATED_ALL;
     *used = *made = 0;
-    while (got == IOH__INFLATED_ALL && *used < len) {
+    while (got == IOH__INFLATED_ALL && (*used < len || z->full)) {
         if (*made == room)
             return IOH__INFLATED_FULL;
         if (z->closed)
@@ -126,25 +128,20 @@ enum ioh__inflated ioh__inflate(struct ioh__inflater *z, const uint8_t *in, size
 enum ioh__inflated ioh__inflate_end(struct ioh__inflater *z, uint8_t *out, size_t room,
                                     size_t *made)
 {
-    *made = 0;
-    if (z->pending) { /* what zlib holds may end the last block: then the tail must not come */
-        size_t none = 0;
-        enum ioh__inflated got = step(z, tail, 0, &none, out, room, made);
-        if (got != IOH__INFLATED_ALL)
-            return got;
-        out += *made;
-        room -= *made;
-    }
-    if (z->closed) /* its last block ended with its last byte: there is nothing to add to it */
-        return IOH__INFLATED_ALL;
+    enum ioh__inflated got = IOH__INFLATED_ALL;
     size_t used = 0;
-    enum ioh__inflated got =
-        step(z, tail + z->tail_used, TAIL_LEN - z->tail_used, &used, out, room, made);
+    *made = 0;
+    if (z->full) /* what zlib holds may end the stream, too */
+        got = step(z, tail, 0, &used, out, room, made);
+    if (z->closed && z->tail_used == 0) /* with its last byte: there is nothing to add to it */
+        return IOH__INFLATED_ALL;
+    if (got == IOH__INFLATED_ALL && !z->closed)
+        got = step(z, tail + z->tail_used, TAIL_LEN - z->tail_used, &used, out + *made,
+                   room - *made, made);
     z->tail_used = (uint8_t)(z->tail_used + used);
     if (got != IOH__INFLATED_ALL)
         return got;
-    /* 128: between two blocks; the rest would be bits left over. */
-    bool whole = z->tail_used == TAIL_LEN && (z->closed || z->stream.data_type == 128);
+    bool whole = z->tail_used == TAIL_LEN && (z->closed || z->between);
     return whole ? IOH__INFLATED_ALL : IOH__INFLATED_BAD;
 }
 

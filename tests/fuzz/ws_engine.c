@@ -2,7 +2,7 @@
  * events with the fast path, with the fast path and no cuts, and without it. And pieces of messages, put together,
  * must be the messages.
  *
- *     input: limit(1; from c0 on compression is agreed) cuts(4) bytes from the client
+ *     input: limit(1; from c0 on compression is agreed, from e0 on with context takeover) cuts(4) bytes from the client
  *
  * Zero bytes follow, as many as a frame may have that is waited for: an engine may tell a fault before
  * the frame is whole, so the lists are compared when none is left waiting.
@@ -106,7 +106,8 @@ struct input {
     const uint8_t *bytes;
     size_t len;
     uint64_t max_message;
-    bool packed; /* compression is agreed */
+    bool packed; /* compression is agreed, */
+    bool keeps;  /* with context takeover */
 };
 
 /* cuts NULL: all at once. */
@@ -117,7 +118,8 @@ static struct events run(const struct input *in, const uint8_t *cuts, enum way w
     p.engine.no_fast_path = way == WSLAY;
     p.ws.pieces = way == PIECES;
     if (in->packed)
-        p.ws.terms = (struct ioh__deflate_terms){.server_bits = 15, .client_bits = 15};
+        p.ws.terms = (struct ioh__deflate_terms){
+            15, 15, in->keeps ? IOH__DEFLATE_SERVER_KEEPS | IOH__DEFLATE_CLIENT_KEEPS : 0};
     for (size_t i = 0; cuts && p.end < in->len - FILL; i++) {
         size_t left = in->len - FILL - p.end;
         size_t cut = cuts[i % CUTS];
@@ -149,7 +151,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const uint8_t *cuts = data + 1;
     struct input in = {.len = len - PREFIX + FILL,
                        .max_message = data[0] < 128 ? data[0] : 1ull << (data[0] & 63),
-                       .packed = data[0] >= 0xc0};
+                       .packed = data[0] >= 0xc0,
+                       .keeps = data[0] >= 0xe0};
     uint8_t *wire = calloc(1, in.len);
     assert(wire);
     memcpy(wire, data + PREFIX, len - PREFIX);

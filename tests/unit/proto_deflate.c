@@ -189,6 +189,20 @@ static void a_window_outlives_the_last_block_of_a_stream(void **state)
     ioh__inflater_free(z);
 }
 
+/* The last block ends with a match that does not fit in the room: its rest, and that it was the last, comes later. */
+static void a_stream_may_end_with_what_there_was_no_room_for(void **state)
+{
+    static const uint8_t in[] = {0xf3, 0x48, 0x6c, 0x09, 0xdb, 0xf7, 0x32, 0xde, 0x00, 0x01, 0x00};
+    struct ioh__inflater *z = ioh__inflater_new(15);
+    (void)state;
+    for (size_t room = 1; room < 20; room++)
+        for (size_t cut = 1; cut < 12; cut++) {
+            assert_int_equal(inflate_message(z, true, in, sizeof in, cut, room), IOH__INFLATED_ALL);
+            assert_int_equal(plain.len, 18);
+        }
+    ioh__inflater_free(z);
+}
+
 static void what_is_no_deflate_stream_is_bad(void **state)
 {
     struct ioh__inflater *z = ioh__inflater_new(15);
@@ -455,6 +469,7 @@ int main(void)
         cmocka_unit_test(the_examples_of_the_rfc_inflate),
         cmocka_unit_test(a_kept_window_is_referred_to),
         cmocka_unit_test(a_window_outlives_the_last_block_of_a_stream),
+        cmocka_unit_test(a_stream_may_end_with_what_there_was_no_room_for),
         cmocka_unit_test(what_is_no_deflate_stream_is_bad),
         cmocka_unit_test(a_message_that_is_cut_short_is_bad),
         cmocka_unit_test(cuts_and_room_do_not_matter),

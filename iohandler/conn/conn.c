@@ -72,9 +72,9 @@ void ioh__conn_begin(ioh_conn *conn)
     conn->proto = &ioh__proto_http1;
     conn->state = IOH__CONN_NEW;
     conn->phase_at = conn->hub->loop.now + conn->hub->options->idle_timeout_ms;
+    /* on_open comes before whatever happens now. */
     ioh__timer_cancel(&conn->timer);
-    ioh__loop_unwatch(&conn->hub->loop,
-                      &conn->chan); /* on_open comes before whatever happens now */
+    ioh__loop_unwatch(&conn->hub->loop, &conn->chan);
     ioh__conn_touch(conn);
 }
 

@@ -188,10 +188,18 @@ static void requests_right_behind_the_header_are_all_answered(void **state)
     host_end(h);
 }
 
+static int open_slowly(ioh_conn *conn, void *state)
+{
+    check_peer(state, conn);
+    poll(NULL, 0, 10); /* the client has left meanwhile */
+    return 0;
+}
+
 static void a_client_that_sends_all_and_leaves_is_heard(void **state)
 {
     struct host *h = proxied_host(state);
     h->data = V1_PEER;
+    h->on.on_open = open_slowly;
     host_start(h);
     for (int i = 1; i <= 10; i++) {
         struct client *c = client_open(h);

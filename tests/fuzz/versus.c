@@ -87,7 +87,7 @@ enum stage { NAMES, VALUE, BODY, WHOLE };
 
 struct message {
     enum stage stage;            /* NAMES and VALUE: only of http-parser */
-    bool chunked, tab, odd_name; /* of ours: a tab in the head, a name Transfer-EncodingX */
+    bool chunked, tab, odd_name; /* of ours: a tab in it or behind it, a name Transfer-EncodingX */
     bool keep;                   /* the connection goes on */
     bool last;                   /* nothing behind it is compared */
     struct text head, body;
@@ -156,6 +156,7 @@ static bool our_message(struct view *v, struct message *m, const char *data, siz
     struct ioh__http1_body body;
     size_t scanned = 0;
     enum ioh__http1_result got = IOH__HTTP1_MORE;
+    m->tab = *at < len && memchr(data + *at, '\t', len - *at);
     if (*at < len)
         got = ioh__http1_parse(data + *at, len - *at, &scanned, &limits, &head, &fault);
     v->refused = got == IOH__HTTP1_FAULT;
@@ -163,7 +164,6 @@ static bool our_message(struct view *v, struct message *m, const char *data, siz
     if (got != IOH__HTTP1_DONE)
         return false;
     our_head(m, data + *at, &head);
-    m->tab = memchr(data + *at, '\t', head.len) != NULL;
     *at += head.len;
     ioh__http1_body_init(&body, &head);
     for (;;) {

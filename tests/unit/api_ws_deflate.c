@@ -131,9 +131,10 @@ static void *send_many(void *arg)
     int number = (int)(intptr_t)arg;
     for (int i = 0; i < EACH; i++) {
         char own[LEN];
-        int len = snprintf(own, sizeof own, "%d %d ", number, i);
-        memcpy(own + len, text, (size_t)(500 + i - len));
-        ioh_buf *frame = ioh_ws_frame(IOH_WS_TEXT, own, (size_t)(500 + i));
+        size_t all = 500 + (size_t)i;
+        size_t len = (size_t)snprintf(own, sizeof own, "%d %d ", number, i);
+        memcpy(own + len, text, all - len);
+        ioh_buf *frame = ioh_ws_frame(IOH_WS_TEXT, own, all);
         CHECK(host_of_senders,
               ioh_ws_post(host_of_senders->server, atomic_load(&receiver), frame) == 0);
     }

@@ -258,7 +258,7 @@ static void messages_of_many_may_be_under_way_at_once(void **state)
     wire.len = 0;
     put(&wire, RSV1 | TEXT, HELLO, 4, 0);
     size_t half = wire.len;
-    put(&wire, FIN | CONT, HELLO + 4, 3, 0);
+    put(&wire, FIN | CONT, &HELLO[4], 3, 0);
     for (int i = 0; i < 20; i++) {
         connect_to(&clients[i], &engine, &alone);
         arrive(&clients[i], half);

@@ -255,8 +255,9 @@ async def an_idle_connection_pays_nothing_for_compression(bench):
         await message(conn, until, 1, text)
 
     plain, packed = await weigh(False), await weigh(True)
-    # some states more may be at rest; 600 of the smallest kind would be 4 MiB
-    if packed - plain > 2 << 20:
+    # some states more may be at rest; 600 of the smallest kind would be 4 MiB. The thread sanitizer shadows what
+    # there is, and would what there was too much.
+    if packed - plain > (2 << 20) * max(1, bench.factor // 2):
         raise Wrong("%d KiB with compression, %d KiB without" % (packed >> 10, plain >> 10))
 
 

@@ -246,31 +246,6 @@ static bool is_last(ioh_conn *conn)
     return true;
 }
 
-/* A whole head lies at data. */
-static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh__job *job)
-{
-    struct ioh__http1_conn *h = &conn->as.http1;
-    ioh_req *req = h->req;
-    req->base = (const char *)data;
-    h->number = (h->number + 1) & ~IOH__TAKES_GZIP;
-    req->number = h->number;
-    req->close = !req->head.keep_alive || is_last(conn);
-    req->continue_pending =
-        req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
-    if (ioh__timed(conn->hub))
-        req->times = (struct ioh__times){.begin = head_began(conn)};
-    h->scanned = 0;
-    h->begun = false;
-    h->step = IOH__HTTP1_START;
-    ioh__count(&conn->hub->loop.count.requests, 1);
-    if (!handler_of(conn)->on_classify)
-        return IOH__FEED_MORE;
-    *job = (struct ioh__job){.kind = IOH__JOB_CLASSIFY, .conn = conn, .req = req};
-    job->route.size = sizeof job->route;
-    job->route.exec = conn->hub->options->exec;
-    return IOH__FEED_JOB;
-}
-
 static enum ioh__feed start_request(ioh_conn *conn, struct ioh__job *job)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
@@ -292,6 +267,31 @@ static enum ioh__feed start_request(ioh_conn *conn, struct ioh__job *job)
     }
     req->called = req->fresh = true;
     *job = (struct ioh__job){.kind = IOH__JOB_REQUEST, .conn = conn, .req = req};
+    return IOH__FEED_JOB;
+}
+
+/* A whole head lies at data. */
+static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    ioh_req *req = h->req;
+    req->base = (const char *)data;
+    h->number = (h->number + 1) & ~IOH__TAKES_GZIP;
+    req->number = h->number;
+    req->close = !req->head.keep_alive || is_last(conn);
+    req->continue_pending =
+        req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
+    if (ioh__timed(conn->hub))
+        req->times = (struct ioh__times){.begin = head_began(conn)};
+    h->scanned = 0;
+    h->begun = false;
+    h->step = IOH__HTTP1_START;
+    ioh__count(&conn->hub->loop.count.requests, 1);
+    if (!handler_of(conn)->on_classify)
+        return start_request(conn, job);
+    *job = (struct ioh__job){.kind = IOH__JOB_CLASSIFY, .conn = conn, .req = req};
+    job->route.size = sizeof job->route;
+    job->route.exec = conn->hub->options->exec;
     return IOH__FEED_JOB;
 }
 
@@ -332,22 +332,6 @@ static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_
 
 /* ---- answering and what comes after */
 
-static enum ioh__feed feed_answer(ioh_conn *conn)
-{
-    struct ioh__http1_conn *h = &conn->as.http1;
-    ioh_req *req = h->req;
-    if (req->answer == IOH__ANSWER_NONE && req->deferred)
-        return IOH__FEED_WAIT;
-    if (req->answer == IOH__ANSWER_NONE) {
-        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "the host gave no answer: 500 is sent");
-        ioh__respond_refusal(req, 500);
-    }
-    if (req->answer == IOH__ANSWER_STREAMING)
-        return IOH__FEED_WAIT;
-    h->step = IOH__HTTP1_FINISH;
-    return IOH__FEED_MORE;
-}
-
 static bool complete_due(ioh_conn *conn, struct ioh__job *job)
 {
     ioh_req *req = conn->as.http1.req;
@@ -384,18 +368,39 @@ static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
     return IOH__FEED_MORE;
 }
 
+static enum ioh__feed feed_answer(ioh_conn *conn, struct ioh__job *job)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    ioh_req *req = h->req;
+    if (req->answer == IOH__ANSWER_NONE && req->deferred)
+        return IOH__FEED_WAIT;
+    if (req->answer == IOH__ANSWER_NONE) {
+        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN, "the host gave no answer: 500 is sent");
+        ioh__respond_refusal(req, 500);
+    }
+    if (req->answer == IOH__ANSWER_STREAMING)
+        return IOH__FEED_WAIT;
+    h->step = IOH__HTTP1_FINISH;
+    return feed_finish(conn, job);
+}
+
 static enum ioh__feed feed_step(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
                                 struct ioh__job *job)
 {
+    enum ioh__feed got;
     switch ((enum ioh__http1_step)conn->as.http1.step) {
     case IOH__HTTP1_HEAD:
         return feed_head(conn, data, len, used, job);
     case IOH__HTTP1_START:
         return start_request(conn, job);
     case IOH__HTTP1_BODY:
-        return ioh__http1_feed_body(conn, data, len, used, job);
+        got = ioh__http1_feed_body(conn, data, len, used, job);
+        if (got != IOH__FEED_MORE || conn->as.http1.step != IOH__HTTP1_ANSWER ||
+            conn->state != IOH__CONN_OPEN)
+            return got;
+        return feed_answer(conn, job);
     case IOH__HTTP1_ANSWER:
-        return feed_answer(conn);
+        return feed_answer(conn, job);
     case IOH__HTTP1_FINISH:
         return feed_finish(conn, job);
     case IOH__HTTP1_UPGRADE: /* done() has not been told: cannot happen */

@@ -30,7 +30,8 @@ import with_node                    # noqa: E402
 import with_python                  # noqa: E402
 
 CLIENTS = (with_curl, with_python, with_node, with_chromium)
-OPTIONS = ["--compress", "text/*, application/json", "--compress-min", "200", "--files", "site"]
+OPTIONS = ["--compress", "text/*, application/json", "--compress-min", "200", "--files", "site",
+           "--deflate=takeover"]
 CONFIGURATIONS = {"auto": CLIENTS, "pool": CLIENTS[:3], "threads": CLIENTS[:3]}
 
 

@@ -99,11 +99,21 @@ const tests = {
         equal(socket.protocol, "echo", "subprotocol");
         await leave(socket);
     },
-    async node_offers_compression_and_goes_on_without() {
-        const socket = await open("/echo", { perMessageDeflate: true });
+    async node_and_the_server_compress_for_each_other() {
+        const deflate = { perMessageDeflate: { threshold: 0, clientMaxWindowBits: 11 } };
+        const socket = await open("/echo", deflate);
+        equal(socket.extensions, "permessage-deflate", "extensions");
+        for (const text of ["hello", "again and ".repeat(1000), "", "again and ".repeat(1000)]) {
+            socket.send(text);
+            equal((await next(socket)).data.toString(), text, "echo");
+        }
+        await leave(socket);
+    },
+    async node_refuses_compression() {
+        const socket = await open("/echo", { perMessageDeflate: false });
         equal(socket.extensions, "", "extensions");
-        socket.send("hello");
-        equal((await next(socket)).data.toString(), "hello", "echo");
+        socket.send("hello ".repeat(1000));
+        equal((await next(socket)).data.toString(), "hello ".repeat(1000), "echo");
         await leave(socket);
     },
     async node_gets_no_websocket_where_there_is_none() {

@@ -57,6 +57,7 @@ static bool in_pieces(const struct ioh__ws_feed *f)
 static void end(struct ioh__ws_feed *f, enum ioh__ws_event_kind kind, int code)
 {
     f->event->kind = kind;
+    f->event->op = 0; /* bad text had one already */
     f->event->code = code;
     f->ws->ended = true;
     ioh__ws_take_back(f->engine, f->ws, false);

@@ -106,6 +106,8 @@ static ioh_response *text_answer(int status, const char *text)
 /* The answers that never change, among them for each path which methods it takes. */
 static bool make_answers(struct demo *demo)
 {
+    static const struct ioh_header plain[] = {
+        {"Content-Type", "text/plain"}}; /* as others are measured */
     static const struct ioh_header page[] = {
         {"Content-Type", "text/html; charset=utf-8"},
         {"Cache-Control", "no-cache"},
@@ -114,7 +116,7 @@ static bool make_answers(struct demo *demo)
          "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
          "img-src data:; connect-src 'self' ws: wss:"}};
     demo->page = ioh_response_create(200, page, 4, demo_html, demo_html_len);
-    demo->ping = text_answer(200, "pong");
+    demo->ping = ioh_response_create(200, plain, 1, "pong", 4);
     demo->done = text_answer(200, "done\n");
     demo->bad = text_answer(400, "a number is missing in the query, or is none\n");
     demo->missing = text_answer(404, "there is nothing here\n");

@@ -241,3 +241,21 @@ async def a_batch_reaches_each_in_its_form_and_in_order(bench):
                 for conn in conns:
                     for text in texts:
                         await message(conn, until, 1, text)
+
+
+@test
+async def the_watchers_of_the_statistics_publish_nothing(bench):
+    """Among the figures, which come once a second, a pong tells that what was sent before it has been read."""
+    with bench.demo() as demo:
+        until = bench.until()
+        async with connections(demo.tcp, 2) as conns:
+            for conn in conns:
+                await websocket(conn, until, "/live")
+            await publish(conns[0], until, b"false figures")
+            for conn in conns:
+                await publish(conn, until, b"then", op=9)
+                frame = (True, 1, b"{")
+                while frame != (True, 10, b"then"):
+                    frame = await stream.read_frame(conn, until)
+                    if frame[1] == 1 and not frame[2].startswith(b"{"):
+                        raise Wrong("a watcher was told " + stream.shown(frame[2]))

@@ -12,6 +12,7 @@ import zlib
 import casefile
 import stream
 from behaviour import (Wrong, connections, equal, memory, message, stats, test, websocket)
+from demo import build_name
 
 OFFER = b"Sec-WebSocket-Extensions: permessage-deflate%s\r\n"
 ALONE = ["--deflate"]
@@ -235,6 +236,8 @@ async def a_message_for_many_reaches_each_in_its_form(bench):
 @test(only=("auto", "inline", "pool", "affine"))
 async def an_idle_connection_pays_nothing_for_compression(bench):
     """600 connections that have each echoed a compressed message, against 600 that echoed it plain."""
+    if build_name(bench.build).endswith("tsan"):
+        return  # its shadow grows with what was touched, not with what is held
     until = bench.until(120)
     text = words(random.Random(5), 2000)
 
@@ -255,9 +258,8 @@ async def an_idle_connection_pays_nothing_for_compression(bench):
         await message(conn, until, 1, text)
 
     plain, packed = await weigh(False), await weigh(True)
-    # some states more may be at rest; 600 of the smallest kind would be 4 MiB. The thread sanitizer shadows what
-    # there is, and would what there was too much.
-    if packed - plain > (2 << 20) * max(1, bench.factor // 2):
+    # some states more may be at rest; 600 of the smallest kind would be 4 MiB
+    if packed - plain > 2 << 20:
         raise Wrong("%d KiB with compression, %d KiB without" % (packed >> 10, plain >> 10))
 
 

@@ -158,7 +158,12 @@ class Demo:
         return None
 
     def descriptors(self):
-        return len(os.listdir("/proc/%d/fd" % self.pid))
+        """The fewest of a few looks: twice a second the demo reads the kernel's statistics from files."""
+        fewest = len(os.listdir("/proc/%d/fd" % self.pid))
+        for _ in range(3):
+            time.sleep(0.002)
+            fewest = min(fewest, len(os.listdir("/proc/%d/fd" % self.pid)))
+        return fewest
 
     def descriptors_fall_to(self, count, limit):
         """Waits until at most count are open; answers how many are."""

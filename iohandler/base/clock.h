@@ -21,6 +21,14 @@ static inline uint64_t ioh__exact_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* The moment so many microseconds from now, for pthread_cond_timedwait() with a condition on that clock. */
+static inline struct timespec ioh__moment_in(uint64_t us)
+{
+    uint64_t at = ioh__exact_ns() + us * 1000u;
+    return (struct timespec){.tv_sec = (time_t)(at / 1000000000u),
+                             .tv_nsec = (long)(at % 1000000000u)};
+}
+
 /* Wall clock, in seconds: for the Date field. */
 static inline int64_t ioh__wall_seconds(void)
 {

@@ -174,9 +174,7 @@ static void look_around(ioh_conn *conn)
 
 static uint64_t exact_ms(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000u + (uint64_t)t.tv_nsec / 1000000u;
+    return ioh__exact_ns() / 1000000u;
 }
 
 static int write_here(ioh_conn *conn, uint64_t until)
@@ -206,15 +204,8 @@ static bool still_high(const ioh_conn *conn)
 static int wait_for_loop(ioh_conn *conn, uint32_t timeout_ms)
 {
     struct ioh__crew *crew = conn->hub->crew;
-    struct timespec until;
+    struct timespec until = ioh__moment_in((uint64_t)timeout_ms * 1000u);
     int rc = 0;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_mutex_lock(&crew->wait_lock);
     atomic_fetch_add(&crew->waiters, 1);
     while (rc == 0 && !is_over(conn) && still_high(conn))

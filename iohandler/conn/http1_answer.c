@@ -362,41 +362,44 @@ static int apply_inform(ioh_req *req, const struct ioh__reply *r)
     return ioh__conn_queued(req->conn);
 }
 
+/* Does this step begin an answer, or stand before one? Else it goes on with a streamed one. */
+static bool begins(enum ioh__reply_kind kind)
+{
+    return kind == IOH__REPLY_WHOLE || kind == IOH__REPLY_SHARED || kind == IOH__REPLY_FILE ||
+           kind == IOH__REPLY_START || kind == IOH__REPLY_INFORM;
+}
+
 static int apply(ioh_req *req, struct ioh__reply *r)
 {
-    int rc;
-    switch (r->kind) {
-    case IOH__REPLY_WHOLE:
-        rc = check_begin(req);
-        return rc ? rc : apply_whole(req, r);
-    case IOH__REPLY_SHARED:
-        rc = check_begin(req);
-        return rc ? rc : apply_shared(req, r->shared);
-    case IOH__REPLY_FILE:
-        rc = check_begin(req);
-        return rc ? rc : apply_file(req, r);
-    case IOH__REPLY_START:
-        rc = check_begin(req);
-        return rc ? rc : apply_start(req, r);
-    case IOH__REPLY_DATA:
-        rc = check_streaming(req);
-        return rc ? rc : apply_data(req, r);
-    case IOH__REPLY_END:
-        rc = check_streaming(req);
-        return rc ? rc : apply_end(req, &r->fields);
-    case IOH__REPLY_INFORM:
-        rc = check_begin(req);
-        return rc ? rc : apply_inform(req, r);
-    case IOH__REPLY_PULL:
-        rc = check_streaming(req);
-        return rc ? rc : apply_pull(req, r);
-    case IOH__REPLY_MORE:
-        rc = check_streaming(req);
-        return rc ? rc : apply_more(req);
-    case IOH__REPLY_CLOSE:
+    if (r->kind == IOH__REPLY_CLOSE) {
         if (req->answer == IOH__ANSWER_NONE)
             req->close = true;
         return 0;
+    }
+    int rc = begins(r->kind) ? check_begin(req) : check_streaming(req);
+    if (rc)
+        return rc;
+    switch (r->kind) {
+    case IOH__REPLY_WHOLE:
+        return apply_whole(req, r);
+    case IOH__REPLY_SHARED:
+        return apply_shared(req, r->shared);
+    case IOH__REPLY_FILE:
+        return apply_file(req, r);
+    case IOH__REPLY_START:
+        return apply_start(req, r);
+    case IOH__REPLY_DATA:
+        return apply_data(req, r);
+    case IOH__REPLY_END:
+        return apply_end(req, &r->fields);
+    case IOH__REPLY_INFORM:
+        return apply_inform(req, r);
+    case IOH__REPLY_PULL:
+        return apply_pull(req, r);
+    case IOH__REPLY_MORE:
+        return apply_more(req);
+    case IOH__REPLY_CLOSE:
+        break;
     }
     return IOH_EINVAL;
 }

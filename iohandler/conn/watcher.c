@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "conn/holder.h"
 #include "conn/reach.h"
 
@@ -104,11 +105,7 @@ static void sleep_until_busy(struct ioh__crew *crew, struct ioh__hub *const *hub
 
 static void nap(struct ioh__crew *crew, uint64_t us)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    uint64_t ns = (uint64_t)until.tv_nsec + us * 1000;
-    until.tv_sec += (time_t)(ns / 1000000000u);
-    until.tv_nsec = (long)(ns % 1000000000u);
+    struct timespec until = ioh__moment_in(us);
     pthread_mutex_lock(&crew->watcher_lock);
     int rc = 0;
     while (rc == 0 && !crew->watcher_over)

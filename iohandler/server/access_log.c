@@ -16,6 +16,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #define LINE_MAX_BYTES 8192
 
 struct buffer {
@@ -45,17 +47,6 @@ static int open_file(const char *path)
     return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
 }
 
-static void deadline(struct timespec *until, uint32_t ms)
-{
-    clock_gettime(CLOCK_MONOTONIC, until);
-    until->tv_sec += ms / 1000;
-    until->tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until->tv_nsec >= 1000000000) {
-        until->tv_sec++;
-        until->tv_nsec -= 1000000000;
-    }
-}
-
 static bool is_urgent(const struct ioh_access_log *log)
 {
     return log->over || log->filling.len >= log->room / 2;
@@ -68,7 +59,7 @@ static bool next(struct ioh_access_log *log, struct buffer *full, bool *reopen)
     pthread_mutex_lock(&log->lock);
     while (!log->filling.len && !log->over && !log->reopen)
         pthread_cond_wait(&log->work, &log->lock);
-    deadline(&until, log->flush_ms);
+    until = ioh__moment_in((uint64_t)log->flush_ms * 1000u);
     while (!is_urgent(log) && !log->reopen)
         if (pthread_cond_timedwait(&log->work, &log->lock, &until))
             break;

@@ -266,17 +266,6 @@ int ioh__threads_start(ioh_server *s)
 
 /* ---- stop */
 
-static void deadline(struct timespec *until, uint64_t ms)
-{
-    clock_gettime(CLOCK_MONOTONIC, until);
-    until->tv_sec += (time_t)(ms / 1000);
-    until->tv_nsec += (long)(ms % 1000) * 1000000;
-    if (until->tv_nsec >= 1000000000) {
-        until->tv_sec++;
-        until->tv_nsec -= 1000000000;
-    }
-}
-
 /* until NULL: for ever. */
 static bool wait_for_hubs(ioh_server *s, const struct timespec *until)
 {
@@ -320,7 +309,7 @@ int ioh__threads_stop(ioh_server *s, uint32_t drain_ms)
 {
     struct timespec until;
     uint64_t aborted = 0;
-    deadline(&until, (uint64_t)drain_ms + GRACE_MS);
+    until = ioh__moment_in(((uint64_t)drain_ms + GRACE_MS) * 1000u);
     atomic_store_explicit(&s->crew.stop_at, ioh__now_ms() + drain_ms, memory_order_relaxed);
     for (unsigned i = 0; i < s->listener_count; i++)
         ioh__sock_refuse(&s->listeners[i]);

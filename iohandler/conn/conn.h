@@ -264,6 +264,11 @@ static inline bool ioh__conn_is_current(const ioh_conn *conn)
 /* Turns an http1 connection into a WebSocket. */
 void ioh__ws_begin(ioh_conn *conn, const struct ioh__deflate_terms *terms);
 
+/* After a WS_MESSAGE that ran here, out of the connection that is being fed: is the next one there, as a whole and on the
+ * short way? Then the job is it. false: the turn goes on. So of many messages that came together all but the first go
+ * without the turn. */
+bool ioh__ws_next(ioh_conn *conn, struct ioh__job *job);
+
 /* What ioh_ws_send_frame() and ioh_ws_close() do, on the thread that holds the loop. */
 int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame);
 void ioh__ws_close_now(ioh_conn *conn, int code, const char *reason, size_t len);

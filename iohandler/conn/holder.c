@@ -18,6 +18,10 @@ static uint64_t now_us(void)
 
 static void run_job(struct ioh__hub *hub, struct ioh__job *job)
 {
+    if (job->kind == IOH__JOB_WS_MESSAGE) { /* of these there are most */
+        hub->handler->on_ws_message(job->conn, job->code, job->data, job->len, hub->state);
+        return;
+    }
     bool timed = job->kind >= IOH__JOB_REQUEST && job->kind <= IOH__JOB_PULL && ioh__timed(hub);
     uint64_t begin = timed ? ioh__exact_ns() : 0;
     ioh__job_run(job, hub->handler, hub->state);
@@ -91,6 +95,17 @@ static bool run_here(struct ioh__hub *hub, struct ioh__work *w)
     return true;
 }
 
+/* The same, and then the messages that lie behind it. */
+static bool run_messages(struct ioh__hub *hub, struct ioh__work *w)
+{
+    do {
+        if (!run_here(hub, w))
+            return false;
+    } while (w->job.kind == IOH__JOB_WS_MESSAGE && hub->cur == w->job.conn &&
+             !ioh__turn_late_stop(hub) && ioh__ws_next(w->job.conn, &w->job));
+    return true;
+}
+
 bool ioh__hold(struct ioh__hub *hub)
 {
     for (;;) {
@@ -101,7 +116,7 @@ bool ioh__hold(struct ioh__hub *hub)
             continue;
         if (ioh__turn_late_stop(hub) && is_pointless(&w->job))
             ioh__work_skipped(w);
-        else if (!run_here(hub, w))
+        else if (!run_messages(hub, w))
             return false;
         ioh__turn_done(hub, &w->job);
     }

@@ -183,10 +183,19 @@ int ioh_ws_receive_pieces(ioh_conn *conn, int on)
     return ioh__conn_post(conn, m, 0);
 }
 
+/* Fills the job but for its kind. Only what is read: the whole would be cleared by a `rep stos`, slow to begin. */
+static void fill_job(struct ioh__job *job, ioh_conn *conn, const struct ioh__ws_event *ev)
+{
+    job->conn = conn;
+    job->code = ev->op;
+    job->data = ev->data;
+    job->len = ev->len;
+}
+
 static bool deliver(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *job)
 {
     const struct ioh_handler *h = handler_of(conn);
-    *job = (struct ioh__job){.conn = conn, .code = ev->op, .data = ev->data, .len = ev->len};
+    fill_job(job, conn, ev);
     switch (ev->kind) {
     case IOH__WS_MESSAGE:
         ioh__count(&conn->hub->loop.count.ws_messages_received, 1);
@@ -249,6 +258,24 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
         }
     }
     return IOH__FEED_MORE;
+}
+
+bool ioh__ws_next(ioh_conn *conn, struct ioh__job *job)
+{
+    struct ioh__hub *hub = conn->hub;
+    const struct ioh_options *o = hub->options;
+    struct ioh__ws_conn *w = &conn->as.ws;
+    struct ioh__ws_event ev;
+    uint8_t *data = hub->loop.rx + hub->rx_at;
+    if (conn->state != IOH__CONN_OPEN || w->step != IOH__WS_STEP_OPEN || conn->paused ||
+        conn->out.bytes > o->send_high || conn->queue || conn->late || hub->loop.log.count ||
+        !ioh__ws_plain(&hub->ws_engine, &w->engine, data, hub->rx_len - hub->rx_at,
+                       o->ws_max_message, &ev))
+        return false;
+    hub->rx_at += (size_t)(ev.data + ev.len - data);
+    ioh__count(&hub->loop.count.ws_messages_received, 1);
+    fill_job(job, conn, &ev);
+    return true;
 }
 
 static bool ws_ready(const ioh_conn *conn)

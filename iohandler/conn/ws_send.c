@@ -103,6 +103,15 @@ static int queue_made(ioh_conn *conn, int op, ioh_buf *frame)
     return ioh__conn_queued(conn);
 }
 
+/* A message as it is. */
+static int send_plain(ioh_conn *conn, int op, const void *data, size_t len)
+{
+    if (ioh__conn_drops(conn, len))
+        return IOH_EFULL;
+    count_sent(conn, op);
+    return ioh__ws_queue_frame(conn, op, data, len);
+}
+
 /* packed: see ioh__ws_pack_alone(). */
 static int send_now(ioh_conn *conn, int op, const void *data, size_t len, ioh_buf *packed)
 {
@@ -118,15 +127,26 @@ static int send_now(ioh_conn *conn, int op, const void *data, size_t len, ioh_bu
     return ioh__ws_queue_frame(conn, op, data, len);
 }
 
+/* Where messages are compressed, or from another thread. */
+__attribute__((noinline)) static int send_anyhow(ioh_conn *conn, int op, const void *data,
+                                                 size_t len)
+{
+    ioh_buf *packed = ioh__ws_packs(conn) ? ioh__ws_pack_alone(conn, op, data, len) : NULL;
+    if (!ioh__reach(conn->hub))
+        return post_message(conn, op, data, len, packed);
+    int rc = send_now(conn, op, data, len, packed);
+    ioh__unreach(conn->hub);
+    return rc;
+}
+
 int ioh_ws_send(ioh_conn *conn, int op, const void *data, size_t len)
 {
     int rc = valid_message(op, len) && (data || !len) ? check_send(conn, op) : IOH_EINVAL;
     if (rc)
         return rc;
-    ioh_buf *packed = ioh__ws_packs(conn) ? ioh__ws_pack_alone(conn, op, data, len) : NULL;
-    if (!ioh__reach(conn->hub))
-        return post_message(conn, op, data, len, packed);
-    rc = send_now(conn, op, data, len, packed);
+    if (ioh__ws_packs(conn) || !ioh__reach(conn->hub))
+        return send_anyhow(conn, op, data, len);
+    rc = send_plain(conn, op, data, len);
     ioh__unreach(conn->hub);
     return rc;
 }

@@ -13,7 +13,13 @@
 
 #define TOP_BITS 0x8080808080808080u
 
-enum { WORDS = 32 }; /* compilers make two vector operations of them */
+enum {
+    WORDS = 32,      /* compilers make two vector operations of them */
+    SHORT_MAX = 128, /* up to here larger vectors save less than it takes to get to them */
+};
+
+/* Any processor of 64 bits does this in one or two instructions, and the compiler knows how. */
+typedef uint64_t pair __attribute__((vector_size(16)));
 
 struct key {
     uint8_t bytes[4]; /* turned */
@@ -77,6 +83,55 @@ static void by_words(uint8_t *dst, const uint8_t *src, size_t at, size_t len, co
         bits |= dst[at];
     }
     *ascii = bits & 0x80 && end == len ? tail : end;
+}
+
+/* The key of a word as it stands n bytes later. */
+static uint64_t turn_word(uint64_t word, size_t n)
+{
+    unsigned by = 8 * (unsigned)(n & 3);
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return word >> by | word << (-by & 63);
+#else
+    return word << by | word >> (-by & 63);
+#endif
+}
+
+/* A short payload as a whole, where it lies. Its last step overlaps the one before, and is loaded before that is
+ * stored; so nothing is left for single bytes. Answers the bits of all bytes together. */
+static uint64_t mask_short(uint8_t *data, size_t len, const uint8_t key[4])
+{
+    uint32_t half;
+    memcpy(&half, key, sizeof half);
+    uint64_t word = (uint64_t)half << 32 | half, bits = 0;
+    if (len >= sizeof(pair)) {
+        pair all, last, p, k = {word, word};
+        uint8_t *end = data + len - sizeof last;
+        memcpy(&last, end, sizeof last);
+        word = turn_word(word, len);
+        last ^= (pair){word, word};
+        for (all = last; data < end; data += sizeof p) {
+            memcpy(&p, data, sizeof p);
+            p ^= k;
+            memcpy(data, &p, sizeof p);
+            all |= p;
+        }
+        memcpy(end, &last, sizeof last);
+        return all[0] | all[1];
+    }
+    if (len >= sizeof word) {
+        uint64_t last;
+        uint8_t *end = data + len - sizeof last;
+        memcpy(&last, end, sizeof last);
+        last ^= turn_word(word, len);
+        bits = mask_word(data, data, word) | last;
+        memcpy(end, &last, sizeof last);
+        return bits;
+    }
+    for (size_t i = 0; i < len; i++) {
+        data[i] ^= key[i & 3];
+        bits |= data[i];
+    }
+    return bits;
 }
 
 #if IOH__MASK_VECTORS
@@ -156,7 +211,10 @@ void ioh__mask(uint8_t *data, size_t len, const uint8_t key[4], size_t phase)
     mask(data, data, len, key, phase, false);
 }
 
-size_t ioh__mask_text(uint8_t *data, size_t len, const uint8_t key[4], size_t phase)
+size_t ioh__mask_text(uint8_t *data, size_t len, const uint8_t key[4])
 {
-    return mask(data, data, len, key, phase, true);
+    if (len <= SHORT_MAX) {
+        return mask_short(data, len, key) & TOP_BITS ? 0 : len;
+    }
+    return mask(data, data, len, key, 0, true);
 }

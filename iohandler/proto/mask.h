@@ -14,9 +14,9 @@ void ioh__mask(uint8_t *data, size_t len, const uint8_t key[4], size_t phase);
 void ioh__mask_copy(uint8_t *dst, const uint8_t *src, size_t len, const uint8_t key[4],
                     size_t phase);
 
-/* Like ioh__mask(), and answers how many bytes at the start are ASCII; it may be up to 63 too few. So all
- * unmasked text needs only be looked at again from there on. */
-size_t ioh__mask_text(uint8_t *data, size_t len, const uint8_t key[4], size_t phase);
+/* Like ioh__mask() from the start of a payload, and answers how many bytes there are ASCII; it may be up to 127 too few.
+ * So all unmasked text needs only be looked at again from there on. */
+size_t ioh__mask_text(uint8_t *data, size_t len, const uint8_t key[4]);
 
 /* All of these do the same by words of 8 bytes where the processor has no AVX2, and for what is left. */
 #if defined(__x86_64__)

@@ -302,7 +302,7 @@ static void whole_frame(struct ioh__ws_feed *f, const struct ioh__ws_header *h)
     uint8_t *payload = f->data + f->used + h->len;
     size_t len = (size_t)h->payload;
     if (h->op == IOH_WS_TEXT && !h->rsv) {
-        frame_event(f, h->op, payload, len, ioh__mask_text(payload, len, h->key, 0));
+        frame_event(f, h->op, payload, len, ioh__mask_text(payload, len, h->key));
         return;
     }
     ioh__mask(payload, len, h->key, 0);
@@ -424,35 +424,6 @@ static void take_payload(struct ioh__ws_feed *f)
     }
 }
 
-/* What nearly all frames are: a whole message that is not compressed, in the bytes given, of a connection that
- * holds nothing. It is unmasked, and its event filled but for the text's check: *ascii bytes of it are known to be so.
- * false: some other frame, or a wrong one, and nothing was touched. */
-static bool plain_frame(const struct ioh__ws_feed *f, size_t *ascii)
-{
-    uint8_t *data = f->data;
-    struct ioh__ws_event *ev = f->event;
-    if (f->len < 6 || f->ws->loan || f->ws->pieces || f->engine->no_fast_path ||
-        (data[0] != (0x80 | IOH_WS_TEXT) && data[0] != (0x80 | IOH_WS_BINARY))) {
-        return false;
-    }
-    size_t payload = data[1] ^ 0x80u, header = 6; /* 128 and above: no mask */
-    if (payload == 126) {
-        payload = (size_t)data[2] << 8 | data[3];
-        header = 8;
-    }
-    bool shortest = header == 6 ? payload < 126 : payload >= 126;
-    if (!shortest || f->len < header || payload > f->len - header || payload > f->max_message) {
-        return false;
-    }
-    ev->kind = IOH__WS_MESSAGE;
-    ev->op = data[0] & 15;
-    ev->last = true;
-    ev->data = data + header;
-    ev->len = payload;
-    *ascii = ioh__mask_text(ev->data, payload, ev->data - 4, 0);
-    return true;
-}
-
 /* ---- the public functions */
 
 void ioh__ws_engine_init(struct ioh__ws_engine *engine)
@@ -471,9 +442,50 @@ void ioh__ws_engine_destroy(struct ioh__ws_engine *engine)
     ioh__ws_contexts_destroy(&engine->contexts);
 }
 
+bool ioh__ws_plain(const struct ioh__ws_engine *engine, const struct ioh__ws *ws, uint8_t *data,
+                   size_t len, uint64_t max_message, struct ioh__ws_event *event)
+{
+    if (len < 6 || (data[0] != (0x80 | IOH_WS_TEXT) && data[0] != (0x80 | IOH_WS_BINARY)) ||
+        ws->loan || ws->pieces || ws->ended || engine->no_fast_path) {
+        return false;
+    }
+    size_t payload = data[1] ^ 0x80u, header = 6; /* 126 and above: a longer header, or no mask */
+    if (payload >= 126) {
+        if (payload > 126 || len < 8) {
+            return false;
+        }
+        payload = (size_t)data[2] << 8 | data[3];
+        header = 8;
+        if (payload < 126) {
+            return false;
+        }
+    }
+    if (payload > len - header || payload > max_message) {
+        return false;
+    }
+    uint8_t *key = data + header - 4, *at = data + header;
+    size_t ascii = ioh__mask_text(at, payload, key);
+    if (ascii < payload && data[0] == (0x80 | IOH_WS_TEXT) &&
+        !ioh__utf8_valid(at + ascii, payload - ascii)) {
+        ioh__mask(at, payload, key, 0); /* as it was: ioh__ws_feed() says what is wrong */
+        return false;
+    }
+    event->kind = IOH__WS_MESSAGE;
+    event->op = data[0] & 15;
+    event->last = true;
+    event->data = at;
+    event->len = payload;
+    return true;
+}
+
 void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
                   uint64_t max_message, size_t *used, struct ioh__ws_event *event)
 {
+    if (ioh__ws_plain(engine, ws, data, len, max_message, event)) {
+        *used = (size_t)(event->data + event->len - data);
+        event->code = 0;
+        return;
+    }
     struct ioh__ws_feed f = {
         .engine = engine,
         .ws = ws,
@@ -483,19 +495,9 @@ void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *da
         .max_message = max_message < SIZE_MAX / 2 ? max_message : SIZE_MAX / 2,
         .event = event,
     };
-    size_t ascii;
     *event = (struct ioh__ws_event){.kind = IOH__WS_MORE};
     if (ws->ended) {
         *used = len;
-        return;
-    }
-    if (plain_frame(&f, &ascii)) {
-        f.used = (size_t)(event->data + event->len - data);
-        if (event->op == IOH_WS_TEXT && ascii < event->len &&
-            !ioh__utf8_valid(event->data + ascii, event->len - ascii)) {
-            ioh__ws_fault(&f, IOH__CODE_TEXT, "text is not UTF-8");
-        }
-        *used = f.used;
         return;
     }
     if (ws->loan && ioh__ws_at_boundary(ws->loan)) { /* its message has been delivered */

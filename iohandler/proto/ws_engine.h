@@ -71,6 +71,12 @@ void ioh__ws_engine_destroy(struct ioh__ws_engine *engine);
 void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
                   uint64_t max_message, size_t *used, struct ioh__ws_event *event);
 
+/* The short way of ioh__ws_feed() for what nearly all frames are: a whole message that is not compressed, in the bytes
+ * given, of a connection that holds nothing. Its event is filled but for the code. false: some other frame, or a wrong
+ * one, and nothing has changed. */
+bool ioh__ws_plain(const struct ioh__ws_engine *engine, const struct ioh__ws *ws, uint8_t *data,
+                   size_t len, uint64_t max_message, struct ioh__ws_event *event);
+
 /* Gives back what the connection holds; it may be in any state. Inside a message that ends it. */
 void ioh__ws_release(struct ioh__ws_engine *engine, struct ioh__ws *ws);
 

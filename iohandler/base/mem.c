@@ -1,4 +1,4 @@
-/* The memory of one loop: pools of equal objects, and blocks in classes of powers of two. A pool owns
+/* The memory of one loop: pools of equal objects, blocks in classes of powers of two, and the scratch memory. A pool owns
  * its slabs, a large class the blocks it keeps. No lock: whoever holds the loop runs it.
  *
  *     slab:  [ next slab | object | object | ... ]      per_slab objects, one malloc
@@ -129,11 +129,14 @@ static size_t class_size(unsigned class)
     return (size_t)IOH__MEM_MIN << class;
 }
 
-void ioh__mem_init(struct ioh__mem *mem)
+bool ioh__mem_init(struct ioh__mem *mem)
 {
-    *mem = (struct ioh__mem){0};
+    *mem = (struct ioh__mem){.scratch.base = malloc(IOH__SCRATCH_SIZE)};
     for (unsigned i = 0; i < SMALL_CLASSES; i++)
         ioh__pool_init(&mem->small[i], class_size(i), SLAB_BYTES / class_size(i));
+    if (mem->scratch.base)
+        POISON(mem->scratch.base, IOH__SCRATCH_SIZE);
+    return mem->scratch.base != NULL;
 }
 
 void ioh__mem_destroy(struct ioh__mem *mem)
@@ -150,6 +153,10 @@ void ioh__mem_destroy(struct ioh__mem *mem)
         }
         mem->large[i] = (struct ioh__mem_large){0};
     }
+    if (mem->scratch.base)
+        UNPOISON(mem->scratch.base, IOH__SCRATCH_SIZE);
+    free(mem->scratch.base);
+    mem->scratch = (struct ioh__scratch){0};
 }
 
 static void *get_large(struct ioh__mem_large *large, size_t size)
@@ -203,4 +210,36 @@ void ioh__mem_put(struct ioh__mem *mem, void *block, size_t cap)
         ioh__pool_put(&mem->small[class], block);
     else
         put_large(&mem->large[class - SMALL_CLASSES], block, cap);
+}
+
+void *ioh__scratch_open(struct ioh__scratch *scratch, size_t want, size_t *cap)
+{
+    assert(!scratch->open);
+    if (IOH__SCRATCH_SIZE - scratch->used < want)
+        return NULL;
+    *cap = IOH__SCRATCH_SIZE - scratch->used;
+    scratch->open = scratch->base + scratch->used;
+    scratch->live++;
+    UNPOISON(scratch->open, *cap);
+    return scratch->open;
+}
+
+void ioh__scratch_close(struct ioh__scratch *scratch, size_t len)
+{
+    assert(scratch->open && len <= IOH__SCRATCH_SIZE - scratch->used);
+    scratch->open = NULL;
+    scratch->used += (len + 15) & ~(size_t)15;
+    POISON(scratch->base + scratch->used, IOH__SCRATCH_SIZE - scratch->used);
+}
+
+void ioh__scratch_put(struct ioh__scratch *scratch, const void *piece)
+{
+    assert(scratch->live > 0);
+    if (piece == scratch->open)
+        scratch->open = NULL;
+    if (--scratch->live > 0)
+        return;
+    assert(!scratch->open);
+    scratch->used = 0;
+    POISON(scratch->base, IOH__SCRATCH_SIZE);
 }

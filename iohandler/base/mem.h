@@ -6,6 +6,7 @@
 #ifndef IOH_BASE_MEM_H
 #define IOH_BASE_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,17 +36,38 @@ struct ioh__mem_large {
     size_t kept;
 };
 
+/* Memory for what rarely outlives a turn. Pieces are cut one behind the other, so that what is written and read one
+ * after the other lies together in the cache; when all are back it begins anew. */
+#define IOH__SCRATCH_SIZE 65536u
+
+struct ioh__scratch {
+    char *base;
+    size_t used; /* bytes from base on, without the open piece */
+    size_t live; /* pieces out */
+    void *open;  /* the last piece: all that is left is its; NULL: it was closed */
+};
+
 struct ioh__mem {
     struct ioh__pool small[5];      /* 128 to 2,048 */
     struct ioh__mem_large large[5]; /* 4,096 to 65,536 */
+    struct ioh__scratch scratch;
 };
 
-void ioh__mem_init(struct ioh__mem *mem);
+bool ioh__mem_init(struct ioh__mem *mem); /* false: out of memory; to be destroyed all the same */
 void ioh__mem_destroy(struct ioh__mem *mem);
 
 /* A block of at least want bytes; *cap is what it really holds and must be given to put. NULL: out of
  * memory. */
 void *ioh__mem_get(struct ioh__mem *mem, size_t want, size_t *cap);
 void ioh__mem_put(struct ioh__mem *mem, void *block, size_t cap); /* NULL is allowed */
+
+/* Opens a piece of at least want bytes, *cap is how many there are; the one before must be closed. NULL: so much is not
+ * left. */
+void *ioh__scratch_open(struct ioh__scratch *scratch, size_t want, size_t *cap);
+
+/* The open piece keeps its first len bytes. */
+void ioh__scratch_close(struct ioh__scratch *scratch, size_t len);
+
+void ioh__scratch_put(struct ioh__scratch *scratch, const void *piece); /* open or closed */
 
 #endif

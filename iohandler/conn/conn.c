@@ -338,7 +338,6 @@ static void flush(ioh_conn *conn)
     conn->write_at =
         conn->write_at ? ioh__conn_prolong(conn, conn->write_at, written, full) : loop->now + full;
     conn->write_mark = in_kernel(conn);
-    ioh__outq_shrink(&conn->out, &loop->mem);
 }
 
 /* The write deadline has passed. The poller tells of room only when a third of the kernel's buffer is free, so a peer
@@ -409,6 +408,8 @@ void ioh__conn_settle(ioh_conn *conn)
     struct ioh__hub *hub = conn->hub;
     if (conn->out.bytes && !conn->blocked && !conn->corked && conn->state != IOH__CONN_DEAD)
         flush(conn);
+    if (conn->out.first && !ioh__outq_rest(&conn->out, &hub->loop.mem))
+        ioh__conn_no_memory(conn);
     if (conn->state == IOH__CONN_FLUSHING && conn->out.bytes == 0)
         finish(conn);
     if (conn->state == IOH__CONN_DEAD || conn->state == IOH__CONN_NEW)

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "conn/batch.h"
 #include "conn/reach.h"
 #include "conn/req.h"
 #include "conn/turn.h"
@@ -150,6 +151,7 @@ static void take_over(struct ioh__work *fresh)
     if (late->job.conn)
         ioh__crew_was_late(hub->crew, late->job.conn, key);
     ioh__work_park(hub, late, true);
+    ioh__batch_send(hub); /* has waited long enough */
 }
 
 /* ---- serving a queue */

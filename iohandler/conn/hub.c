@@ -26,6 +26,7 @@ int ioh__hub_init(struct ioh__hub *hub, unsigned index)
     ioh__pool_init(&hub->reqs, sizeof(ioh_req) + o->max_headers * sizeof(struct ioh__http1_field),
                    REQS_PER_SLAB);
     ioh__ws_engine_init(&hub->ws_engine);
+    ioh__list_init(&hub->batch.conns);
     ioh__list_init(&hub->work);
     ioh__list_init(&hub->work_now);
     memcpy(hub->date, "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n", sizeof hub->date);

@@ -54,6 +54,16 @@ struct ioh__pass {
     struct ioh__list *at; /* which subscription of its is next; NULL: the first */
 };
 
+/* Connections that were fed one after another, and whose answers have not left yet (batch.h). */
+struct ioh__batch {
+    struct ioh__list conns;
+    unsigned count, most;
+    size_t bytes;   /* in their queues */
+    uint64_t began; /* ms, of the coarse clock */
+    uint64_t counted_from;
+    uint64_t fed; /* connections since then */
+};
+
 /* A job that runs, or may come to run, on a thread that does not hold the loop. */
 struct ioh__work;
 
@@ -106,8 +116,9 @@ struct ioh__hub {
     enum ioh__phase phase;
     ioh_conn *cur; /* being fed from rx[rx_at..rx_len) */
     size_t rx_at, rx_len;
-    bool now_is_old;           /* callbacks have run since loop.now was read */
-    struct ioh__mail *mail;    /* taken from the mailbox, not yet looked at */
+    bool now_is_old;        /* callbacks have run since loop.now was read */
+    struct ioh__mail *mail; /* taken from the mailbox, not yet looked at */
+    struct ioh__batch batch;
     struct ioh__list work;     /* connections touched since their last flush, or with more to do */
     struct ioh__list work_now; /* of these, what this turn looks at: each once */
     struct ioh__log_line log_line; /* of a LOG job */

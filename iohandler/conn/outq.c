@@ -17,7 +17,7 @@ struct ioh__seg {
     uint64_t from;     /* file: where in it the part begins */
     size_t begin, end; /* what is still to be sent */
     size_t room;       /* block: how many bytes fit */
-    size_t block;      /* what the memory pool gave */
+    size_t block;      /* what the memory pool gave; 0: scratch memory, of the first one only */
 };
 
 static char *seg_bytes(struct ioh__seg *seg)
@@ -40,12 +40,38 @@ static struct ioh__seg *append(struct ioh__outq *q, struct ioh__mem *mem, size_t
     return seg;
 }
 
+/* A first block of scratch memory; NULL: there is not so much left. */
+static struct ioh__seg *borrow(struct ioh__outq *q, struct ioh__scratch *scratch, size_t room)
+{
+    size_t cap;
+    struct ioh__seg *last = scratch->open;
+    if (last) { /* another queue's: nothing is appended to that one any more */
+        last->room = last->end;
+        ioh__scratch_close(scratch, sizeof *last + last->end);
+    }
+    struct ioh__seg *seg = ioh__scratch_open(scratch, sizeof *seg + room, &cap);
+    if (!seg)
+        return NULL;
+    *seg = (struct ioh__seg){.room = cap - sizeof *seg};
+    q->first = q->last = seg;
+    return seg;
+}
+
+__attribute__((noinline)) static struct ioh__seg *
+new_block(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy)
+{
+    struct ioh__seg *seg = roomy && !q->last ? borrow(q, &mem->scratch, len) : NULL;
+    if (seg)
+        return seg;
+    size_t room = (roomy || q->last ? ROOMY : FRUGAL) - sizeof *seg;
+    return append(q, mem, len > room ? len : room);
+}
+
 char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy)
 {
     struct ioh__seg *seg = q->last;
     if (!seg || seg->buf || seg->file || seg->room - seg->end < len) {
-        size_t room = (roomy || seg ? ROOMY : FRUGAL) - sizeof *seg;
-        seg = append(q, mem, len > room ? len : room);
+        seg = new_block(q, mem, len, roomy);
         if (!seg)
             return NULL;
     }
@@ -130,9 +156,14 @@ static void drop_first(struct ioh__outq *q, struct ioh__mem *mem)
     q->first = seg->next;
     if (!q->first)
         q->last = NULL;
-    ioh_buf_unref(seg->buf);
-    ioh__file_unref(seg->file);
-    ioh__mem_put(mem, seg, seg->block);
+    if (seg->buf || seg->file) {
+        ioh_buf_unref(seg->buf);
+        ioh__file_unref(seg->file);
+    }
+    if (seg->block)
+        ioh__mem_put(mem, seg, seg->block);
+    else
+        ioh__scratch_put(&mem->scratch, seg);
 }
 
 enum ioh__load ioh__outq_load(struct ioh__outq *q, struct ioh__mem *mem)
@@ -193,17 +224,37 @@ void ioh__outq_append(struct ioh__outq *q, struct ioh__outq *other)
     *other = (struct ioh__outq){0};
 }
 
-void ioh__outq_shrink(struct ioh__outq *q, struct ioh__mem *mem)
+/* What is left of the first block goes into one of its size. */
+static bool repack(struct ioh__outq *q, struct ioh__mem *mem)
 {
     struct ioh__seg *old = q->first;
-    if (!old || old->next || old->buf || old->file || old->block <= FRUGAL ||
-        (old->end - old->begin) * 4 > old->room)
-        return;
-    struct ioh__outq small = {NULL, NULL, 0};
-    if (ioh__outq_copy(&small, mem, seg_bytes(old) + old->begin, old->end - old->begin, false)) {
+    struct ioh__outq fresh = {NULL, NULL, 0};
+    if (old->begin == old->end) {
         drop_first(q, mem);
-        *q = small;
+        return true;
     }
+    if (!ioh__outq_copy(&fresh, mem, seg_bytes(old) + old->begin, old->end - old->begin, false))
+        return false;
+    fresh.first->next = old->next;
+    if (old->next)
+        fresh.last = q->last;
+    fresh.bytes = q->bytes;
+    drop_first(q, mem);
+    *q = fresh;
+    return true;
+}
+
+bool ioh__outq_rest(struct ioh__outq *q, struct ioh__mem *mem)
+{
+    struct ioh__seg *first = q->first;
+    if (!first)
+        return true;
+    if (first->block == 0)
+        return repack(q, mem);
+    bool large = !first->buf && !first->file && first->block > FRUGAL;
+    if (large && !first->next && (first->end - first->begin) * 4 <= first->room)
+        repack(q, mem);
+    return true;
 }
 
 void ioh__outq_clear(struct ioh__outq *q, struct ioh__mem *mem)

@@ -1,8 +1,9 @@
 /* The out queue of one connection: bytes on their way to the peer, in order.
  *
  * Small pieces are copied together into blocks of the loop's memory, so that all answers of a turn
- * leave in one send. Large bufs are queued by reference and leave by sendmsg without a copy. Parts of files
- * wait as what they are, until they stand first. An empty queue holds no memory.
+ * leave in one send; what is about to leave is copied into its scratch memory. Large bufs are queued by reference and
+ * leave by sendmsg without a copy. Parts of files wait as what they are, until they stand first. An empty queue holds
+ * no memory.
  */
 #ifndef IOH_CONN_OUTQ_H
 #define IOH_CONN_OUTQ_H
@@ -25,8 +26,8 @@ struct ioh__outq {
 };
 
 /* Room for len bytes in one piece at the end; they count as queued at once and must be written before
- * anything else is done with the queue. roomy: more will follow in this turn, so a large block is
- * taken when one is needed. NULL: out of memory. */
+ * anything else is done with the queue. roomy: more will follow in this turn, and then all of it is sent or
+ * ioh__outq_rest() is called. NULL: out of memory. */
 char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy);
 
 /* Takes back the last `unused` bytes of what was just reserved. */
@@ -58,11 +59,12 @@ int ioh__outq_iov(const struct ioh__outq *q, struct iovec *iov, int max);
 /* The peer has taken n bytes. */
 void ioh__outq_consume(struct ioh__outq *q, struct ioh__mem *mem, size_t n);
 
-/* All of other goes to the end; other is empty then. */
+/* All of other, which has no scratch memory, goes to the end; other is empty then. */
 void ioh__outq_append(struct ioh__outq *q, struct ioh__outq *other);
 
-/* Before a wait: a large block with little in it is changed for a small one. */
-void ioh__outq_shrink(struct ioh__outq *q, struct ioh__mem *mem);
+/* Before a wait: nothing stays in the scratch memory, and a large block with little in it is changed for a small one.
+ * false: out of memory, and something stays there. */
+bool ioh__outq_rest(struct ioh__outq *q, struct ioh__mem *mem);
 
 void ioh__outq_clear(struct ioh__outq *q, struct ioh__mem *mem);
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "conn/acceptor.h"
+#include "conn/batch.h"
 #include "conn/crew.h"
 #include "conn/conn.h"
 #include "conn/topics.h"
@@ -171,7 +172,7 @@ static bool feed_current(struct ioh__hub *hub, struct ioh__job *job)
     hub->cur = NULL;
     conn->proto->keep(conn);
     ioh__conn_keep(conn, hub->loop.rx + hub->rx_at, hub->rx_len - hub->rx_at);
-    ioh__conn_settle(conn);
+    ioh__batch_add(hub, conn);
     return false;
 }
 
@@ -323,6 +324,7 @@ static void poll_once(struct ioh__hub *hub)
     if (timeout != 0 && hub->handed && !hub->stepping)
         await_work(hub);
     ioh__loop_poll(&hub->loop, timeout);
+    ioh__batch_tune(hub);
     update_date(hub);
     ioh__acceptors_resume(hub);
     ioh__work_retry(hub);
@@ -410,6 +412,7 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
             if (chan) {
                 handle_event(hub, chan, events);
             } else {
+                ioh__batch_send(hub);
                 ioh__work_flush(hub);
                 hub->phase = IOH__PHASE_TIMERS;
             }
@@ -430,6 +433,7 @@ bool ioh__turn_next(struct ioh__hub *hub, struct ioh__job *job)
                 if (work_one(hub, job))
                     return true;
             } else {
+                ioh__batch_send(hub);
                 ioh__work_flush(hub);
                 hub->phase = IOH__PHASE_POLL;
             }

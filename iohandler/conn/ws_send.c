@@ -96,7 +96,8 @@ static int queue_made(ioh_conn *conn, int op, ioh_buf *frame)
     count_sent(conn, op);
     if (!q)
         ioh_buf_unref(frame);
-    if (!q || !ioh__outq_take_buf(q, &conn->hub->loop.mem, frame, ioh__conn_is_current(conn)))
+    bool roomy = q == &conn->out && ioh__conn_is_current(conn);
+    if (!q || !ioh__outq_take_buf(q, &conn->hub->loop.mem, frame, roomy))
         return ioh__conn_no_memory(conn);
     if (q != &conn->out && conn->out.bytes + q->bytes > conn->hub->options->send_max)
         return ioh__conn_too_much(conn);

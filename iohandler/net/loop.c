@@ -26,10 +26,10 @@ int ioh__loop_init(struct ioh__loop *loop, unsigned index, bool small)
     loop->mailbox.fd = -1;
     loop->free_slot = NO_SLOT;
     loop->now = ioh__now_ms();
-    ioh__mem_init(&loop->mem);
+    bool has_memory = ioh__mem_init(&loop->mem);
     ioh__wheel_init(&loop->wheel, loop->now);
     loop->rx = malloc(IOH__RX_SIZE);
-    if (!loop->rx)
+    if (!loop->rx || !has_memory)
         return IOH_ENOMEM;
     int rc = ioh__poller_init(&loop->poller, small);
     if (rc == 0)

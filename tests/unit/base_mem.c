@@ -221,6 +221,55 @@ static void a_burst_of_large_blocks_does_not_stay(void **state)
     ioh__mem_destroy(&mem);
 }
 
+/* ---- scratch memory */
+
+static void scratch_pieces_lie_one_behind_the_other_and_begin_anew_when_all_are_back(void **state)
+{
+    (void)state;
+    struct ioh__mem mem;
+    size_t cap;
+    ioh__mem_init(&mem);
+    struct ioh__scratch *s = &mem.scratch;
+    mallocs = 0;
+    for (int round = 0; round < 3; round++) {
+        char *a = ioh__scratch_open(s, 100, &cap);
+        assert_non_null(a);
+        assert_int_equal(cap, IOH__SCRATCH_SIZE);
+        memset(a, 'a', cap);
+        ioh__scratch_close(s, 100);
+        char *b = ioh__scratch_open(s, 1, &cap);
+        assert_ptr_equal(b, a + 112); /* aligned */
+        assert_int_equal(cap, IOH__SCRATCH_SIZE - 112);
+        memset(b, 'b', cap);
+        assert_int_equal(a[99], 'a');
+        ioh__scratch_put(s, b); /* open: its memory is there again, */
+        char *c = ioh__scratch_open(s, IOH__SCRATCH_SIZE - 112, &cap);
+        assert_ptr_equal(c, b);
+        ioh__scratch_close(s, cap);
+        assert_null(ioh__scratch_open(s, 1, &cap));
+        ioh__scratch_put(s, a); /* closed: only when all are back */
+        assert_null(ioh__scratch_open(s, 1, &cap));
+        assert_int_equal(s->live, 1);
+        ioh__scratch_put(s, c);
+        assert_int_equal(s->live, 0);
+    }
+    assert_null(ioh__scratch_open(s, IOH__SCRATCH_SIZE + 1, &cap));
+    assert_int_equal(mallocs, 0);
+    ioh__mem_destroy(&mem);
+}
+
+static void without_memory_there_is_no_scratch_and_it_says_so(void **state)
+{
+    (void)state;
+    struct ioh__mem mem;
+    malloc_fails = true;
+    assert_false(ioh__mem_init(&mem));
+    malloc_fails = false;
+    ioh__mem_destroy(&mem);
+    assert_true(ioh__mem_init(&mem));
+    ioh__mem_destroy(&mem);
+}
+
 static void putting_null_does_nothing(void **state)
 {
     (void)state;
@@ -289,6 +338,9 @@ int main(void)
         cmocka_unit_test_setup(a_burst_of_large_blocks_does_not_stay, reset_malloc),
         cmocka_unit_test_setup(putting_null_does_nothing, reset_malloc),
         cmocka_unit_test_setup(no_class_has_memory_when_malloc_fails, reset_malloc),
+        cmocka_unit_test_setup(
+            scratch_pieces_lie_one_behind_the_other_and_begin_anew_when_all_are_back, reset_malloc),
+        cmocka_unit_test_setup(without_memory_there_is_no_scratch_and_it_says_so, reset_malloc),
         cmocka_unit_test_setup(free_objects_are_poisoned_under_the_address_sanitizer, reset_malloc),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

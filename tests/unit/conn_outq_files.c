@@ -185,7 +185,7 @@ static void nothing_is_appended_to_a_file_or_to_what_was_read_of_it(void **state
     take(file, 200, 50);
     assert_int_equal(ioh__outq_load(&q, &mem), IOH__LOAD_OK);
     copy(700, 100);
-    ioh__outq_shrink(&q, &mem);
+    ioh__outq_rest(&q, &mem);
     ioh__file_unref(file);
     while (q.bytes)
         send_some(33, false);
@@ -266,7 +266,7 @@ static void random_operations_agree_with_a_plain_array(void **state)
             take(file, at, len);
             break;
         case 3:
-            ioh__outq_shrink(&q, &mem);
+            ioh__outq_rest(&q, &mem);
             break;
         default:
             for (uint32_t n = chance(10); n > 0; n--)

@@ -17,12 +17,8 @@ static uint64_t now_us(void)
     return ioh__exact_ns() / 1000u;
 }
 
-static void run_job(struct ioh__hub *hub, struct ioh__job *job)
+__attribute__((noinline)) static void run_any_job(struct ioh__hub *hub, struct ioh__job *job)
 {
-    if (job->kind == IOH__JOB_WS_MESSAGE) { /* of these there are most */
-        hub->handler->on_ws_message(job->conn, job->code, job->data, job->len, hub->state);
-        return;
-    }
     bool timed = job->kind >= IOH__JOB_REQUEST && job->kind <= IOH__JOB_PULL && ioh__timed(hub);
     uint64_t begin = timed ? ioh__exact_ns() : 0;
     ioh__job_run(job, hub->handler, hub->state);
@@ -31,6 +27,14 @@ static void run_job(struct ioh__hub *hub, struct ioh__job *job)
     if (job->kind == IOH__JOB_REQUEST)
         job->req->times.called = begin;
     job->req->times.busy += ioh__exact_ns() - begin;
+}
+
+static inline void run_job(struct ioh__hub *hub, struct ioh__job *job)
+{
+    if (job->kind == IOH__JOB_WS_MESSAGE) /* of these there are most */
+        hub->handler->on_ws_message(job->conn, job->code, job->data, job->len, hub->state);
+    else
+        run_any_job(hub, job);
 }
 
 /* The connection has ended while the job waited: what it is about can interest nobody any more. Callbacks that end
@@ -96,14 +100,21 @@ static bool run_here(struct ioh__hub *hub, struct ioh__work *w)
     return true;
 }
 
+/* Is the drain time of a stop over? Asked before and after each callback. */
+static bool late_stop(struct ioh__hub *hub)
+{
+    return atomic_load_explicit(&hub->crew->stop_at, memory_order_relaxed) &&
+           ioh__turn_late_stop(hub);
+}
+
 /* The same, and then the messages that lie behind it. */
 static bool run_messages(struct ioh__hub *hub, struct ioh__work *w)
 {
     do {
         if (!run_here(hub, w))
             return false;
-    } while (w->job.kind == IOH__JOB_WS_MESSAGE && hub->cur == w->job.conn &&
-             !ioh__turn_late_stop(hub) && ioh__ws_next(w->job.conn, &w->job));
+    } while (w->job.kind == IOH__JOB_WS_MESSAGE && hub->cur == w->job.conn && !late_stop(hub) &&
+             ioh__ws_next(w->job.conn, &w->job));
     return true;
 }
 
@@ -115,7 +126,7 @@ bool ioh__hold(struct ioh__hub *hub)
             break;
         if (ioh__work_away(hub, w))
             continue;
-        if (ioh__turn_late_stop(hub) && is_pointless(&w->job))
+        if (late_stop(hub) && is_pointless(&w->job))
             ioh__work_skipped(w);
         else if (!run_messages(hub, w))
             return false;

@@ -184,18 +184,18 @@ int ioh_ws_receive_pieces(ioh_conn *conn, int on)
 }
 
 /* Fills the job but for its kind. Only what is read: the whole would be cleared by a `rep stos`, slow to begin. */
-static void fill_job(struct ioh__job *job, ioh_conn *conn, const struct ioh__ws_event *ev)
+static void fill_job(struct ioh__job *job, ioh_conn *conn, int op, uint8_t *data, size_t len)
 {
     job->conn = conn;
-    job->code = ev->op;
-    job->data = ev->data;
-    job->len = ev->len;
+    job->code = op;
+    job->data = data;
+    job->len = len;
 }
 
 static bool deliver(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *job)
 {
     const struct ioh_handler *h = handler_of(conn);
-    fill_job(job, conn, ev);
+    fill_job(job, conn, ev->op, ev->data, ev->len);
     switch (ev->kind) {
     case IOH__WS_MESSAGE:
         ioh__count(&conn->hub->loop.count.ws_messages_received, 1);
@@ -217,14 +217,44 @@ static bool deliver(ioh_conn *conn, struct ioh__ws_event *ev, struct ioh__job *j
     }
 }
 
-static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
-                              struct ioh__job *job)
+/* Must what comes in wait? */
+static bool waits(const ioh_conn *conn)
+{
+    return conn->out.bytes > conn->hub->options->send_high || conn->paused;
+}
+
+/* The short way: a message that lies there as a whole, of an open WebSocket. false: something else, or not now. */
+static bool next_plain(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                       struct ioh__job *job)
+{
+    struct ioh__hub *hub = conn->hub;
+    struct ioh__ws_conn *w = &conn->as.ws;
+    if (conn->state != IOH__CONN_OPEN || w->step != IOH__WS_STEP_OPEN || waits(conn))
+        return false;
+    struct ioh__ws_plain plain =
+        ioh__ws_plain(&hub->ws_engine, &w->engine, data, len, hub->options->ws_max_message);
+    if (!plain.header)
+        return false;
+    *used += plain.header + plain.len;
+    ioh__count(&hub->loop.count.ws_messages_received, 1);
+    job->kind = IOH__JOB_WS_MESSAGE;
+    fill_job(job, conn, data[0] & 15, data + plain.header, plain.len);
+    return true;
+}
+
+bool ioh__ws_next(ioh_conn *conn, struct ioh__job *job)
+{
+    struct ioh__hub *hub = conn->hub;
+    return !conn->queue && !conn->late && !hub->loop.log.count &&
+           next_plain(conn, hub->loop.rx + hub->rx_at, hub->rx_len - hub->rx_at, &hub->rx_at, job);
+}
+
+/* Whatever lies there, step by step. */
+__attribute__((noinline)) static enum ioh__feed feed_any(ioh_conn *conn, uint8_t *data, size_t len,
+                                                         size_t *used, struct ioh__job *job)
 {
     struct ioh__ws_conn *w = &conn->as.ws;
-    const struct ioh_options *o = conn->hub->options;
     struct ioh__ws_event ev;
-    if (len && conn->hub->rx_at == 0 && w->step == IOH__WS_STEP_OPEN) /* once for what was read */
-        heard(conn);
     if (w->step == IOH__WS_STEP_OPENING) {
         w->step = IOH__WS_STEP_OPEN;
         w->told_open = true;
@@ -239,10 +269,10 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
         return IOH__FEED_MORE;
     }
     for (size_t n; conn->state == IOH__CONN_OPEN; *used += n) {
-        if (conn->out.bytes > o->send_high || conn->paused)
+        if (waits(conn))
             return IOH__FEED_WAIT;
         ioh__ws_feed(&conn->hub->ws_engine, &w->engine, data + *used, len - *used,
-                     o->ws_max_message, &n, &ev);
+                     conn->hub->options->ws_max_message, &n, &ev);
         if (ev.kind == IOH__WS_MORE) {
             *used += n;
             break;
@@ -260,22 +290,17 @@ static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t 
     return IOH__FEED_MORE;
 }
 
-bool ioh__ws_next(ioh_conn *conn, struct ioh__job *job)
+static enum ioh__feed ws_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                              struct ioh__job *job)
 {
-    struct ioh__hub *hub = conn->hub;
-    const struct ioh_options *o = hub->options;
     struct ioh__ws_conn *w = &conn->as.ws;
-    struct ioh__ws_event ev;
-    uint8_t *data = hub->loop.rx + hub->rx_at;
-    if (conn->state != IOH__CONN_OPEN || w->step != IOH__WS_STEP_OPEN || conn->paused ||
-        conn->out.bytes > o->send_high || conn->queue || conn->late || hub->loop.log.count ||
-        !ioh__ws_plain(&hub->ws_engine, &w->engine, data, hub->rx_len - hub->rx_at,
-                       o->ws_max_message, &ev))
-        return false;
-    hub->rx_at += (size_t)(ev.data + ev.len - data);
-    ioh__count(&hub->loop.count.ws_messages_received, 1);
-    fill_job(job, conn, &ev);
-    return true;
+    if (len && conn->hub->rx_at == 0 && w->step == IOH__WS_STEP_OPEN) /* once for what was read */
+        heard(conn);
+    if (handler_of(conn)->on_ws_message && next_plain(conn, data, len, used, job))
+        return IOH__FEED_JOB;
+    if (len == 0 && w->step == IOH__WS_STEP_OPEN && !w->engine.loan) /* all was on the short way */
+        return waits(conn) ? IOH__FEED_WAIT : IOH__FEED_MORE;
+    return feed_any(conn, data, len, used, job);
 }
 
 static bool ws_ready(const ioh_conn *conn)

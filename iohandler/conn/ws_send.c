@@ -19,14 +19,12 @@
 
 int ioh__ws_queue_frame(ioh_conn *conn, int op, const void *data, size_t len)
 {
-    struct ioh__mem *mem = &conn->hub->loop.mem;
-    bool roomy = ioh__conn_is_current(conn);
-    uint8_t header[IOH__WS_SERVER_HEADER_MAX];
-    size_t header_len = ioh__ws_header_write(header, op, len);
-    char *at = ioh__outq_reserve(&conn->out, mem, header_len + len, roomy);
+    size_t header_len = ioh__ws_header_len(len);
+    char *at = ioh__outq_reserve(&conn->out, &conn->hub->loop.mem, header_len + len,
+                                 ioh__conn_is_current(conn));
     if (!at)
         return ioh__conn_no_memory(conn);
-    memcpy(at, header, header_len);
+    ioh__ws_header_write((uint8_t *)at, op, len);
     if (len)
         memcpy(at + header_len, data, len);
     return ioh__conn_queued(conn);

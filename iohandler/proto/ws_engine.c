@@ -442,48 +442,26 @@ void ioh__ws_engine_destroy(struct ioh__ws_engine *engine)
     ioh__ws_contexts_destroy(&engine->contexts);
 }
 
-bool ioh__ws_plain(const struct ioh__ws_engine *engine, const struct ioh__ws *ws, uint8_t *data,
-                   size_t len, uint64_t max_message, struct ioh__ws_event *event)
+bool ioh__ws_plain_text(uint8_t *payload, size_t len, size_t ascii, const uint8_t key[4])
 {
-    if (len < 6 || (data[0] != (0x80 | IOH_WS_TEXT) && data[0] != (0x80 | IOH_WS_BINARY)) ||
-        ws->loan || ws->pieces || ws->ended || engine->no_fast_path) {
-        return false;
+    bool valid = ioh__utf8_valid(payload + ascii, len - ascii);
+    if (!valid) {
+        ioh__mask(payload, len, key, 0);
     }
-    size_t payload = data[1] ^ 0x80u, header = 6; /* 126 and above: a longer header, or no mask */
-    if (payload >= 126) {
-        if (payload > 126 || len < 8) {
-            return false;
-        }
-        payload = (size_t)data[2] << 8 | data[3];
-        header = 8;
-        if (payload < 126) {
-            return false;
-        }
-    }
-    if (payload > len - header || payload > max_message) {
-        return false;
-    }
-    uint8_t *key = data + header - 4, *at = data + header;
-    size_t ascii = ioh__mask_text(at, payload, key);
-    if (ascii < payload && data[0] == (0x80 | IOH_WS_TEXT) &&
-        !ioh__utf8_valid(at + ascii, payload - ascii)) {
-        ioh__mask(at, payload, key, 0); /* as it was: ioh__ws_feed() says what is wrong */
-        return false;
-    }
-    event->kind = IOH__WS_MESSAGE;
-    event->op = data[0] & 15;
-    event->last = true;
-    event->data = at;
-    event->len = payload;
-    return true;
+    return valid;
 }
 
 void ioh__ws_feed(struct ioh__ws_engine *engine, struct ioh__ws *ws, uint8_t *data, size_t len,
                   uint64_t max_message, size_t *used, struct ioh__ws_event *event)
 {
-    if (ioh__ws_plain(engine, ws, data, len, max_message, event)) {
-        *used = (size_t)(event->data + event->len - data);
-        event->code = 0;
+    struct ioh__ws_plain plain = ioh__ws_plain(engine, ws, data, len, max_message);
+    if (plain.header) {
+        *event = (struct ioh__ws_event){.kind = IOH__WS_MESSAGE,
+                                        .op = data[0] & 15,
+                                        .data = data + plain.header,
+                                        .len = plain.len,
+                                        .last = true};
+        *used = plain.header + plain.len;
         return;
     }
     struct ioh__ws_feed f = {

@@ -38,6 +38,12 @@ bool ioh__ws_header_read(const uint8_t *data, size_t len, struct ioh__ws_header 
 const char *ioh__ws_header_fault(const uint8_t *data, size_t len, const struct ioh__ws_header *h,
                                  uint8_t rsv);
 
+/* The length of a server's header. */
+static inline size_t ioh__ws_header_len(uint64_t payload)
+{
+    return payload < 126 ? 2 : payload <= 0xffff ? 4 : IOH__WS_SERVER_HEADER_MAX;
+}
+
 /* Writes a server's header (FIN, no mask) for a frame of that opcode; answers its length, at most
  * IOH__WS_SERVER_HEADER_MAX. */
 size_t ioh__ws_header_write(uint8_t *out, int op, uint64_t payload);

@@ -309,7 +309,9 @@ static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_
     ioh_req *req = blank_req(conn);
     if (!req)
         return IOH__FEED_MORE;
-    switch (ioh__http1_parse((const char *)data, len, &scanned, &hub->limits, &req->head, &fault)) {
+    size_t room = (size_t)(hub->loop.rx + IOH__RX_SIZE - data);
+    switch (ioh__http1_parse((const char *)data, len, room, &scanned, &hub->limits, &req->head,
+                             &fault)) {
     case IOH__HTTP1_DONE:
         h->req = req;
         *used = req->head.len;

@@ -11,13 +11,6 @@
 #define ALPHA(c) (((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z'))
 #define HEXDIG(c) (DIGIT(c) || ((c) >= 'a' && (c) <= 'f') || ((c) >= 'A' && (c) <= 'F'))
 
-/* RFC 9110 5.5 */
-#define VALUE(c) ((c) == '\t' || ((c) >= 0x20 && (c) != 0x7f))
-
-/* RFC 9112 3.2: a target has no fragment. A backslash is no URI byte, and some take it for a slash.
- * Others that no URI may hold, like '"' and '|', are left to the host: browsers send them. */
-#define TARGET(c) ((c) > 0x20 && (c) < 0x7f && (c) != '#' && (c) != '\\')
-
 /* RFC 3986 2.2, 2.3 */
 #define HOST(c)                                                                                    \
     (DIGIT(c) || ALPHA(c) || (c) == '-' || (c) == '.' || (c) == '_' || (c) == '~' || (c) == '!' || \
@@ -25,8 +18,9 @@
      (c) == '+' || (c) == ',' || (c) == ';' || (c) == '=')
 
 #define KINDS(c)                                                                                  \
-    (uint8_t)((IOH__TCHAR(c) ? IOH__CH_TOKEN : 0u) | (VALUE(c) ? IOH__CH_VALUE : 0u) |            \
-              (TARGET(c) ? IOH__CH_TARGET : 0u) | (TARGET(c) && (c) != '?' ? IOH__CH_PATH : 0u) | \
+    (uint8_t)((IOH__IS_TOKEN(c) ? IOH__CH_TOKEN : 0u) |                                           \
+              (IOH__IS_CONTROL(c) ? 0u : IOH__CH_VALUE) |                                         \
+              (IOH__IS_TARGET(c) ? IOH__CH_TARGET : 0u) | (IOH__IS_PATH(c) ? IOH__CH_PATH : 0u) | \
               (HOST(c) ? IOH__CH_HOST : 0u) | (HEXDIG(c) ? IOH__CH_HEX : 0u) |                    \
               (DIGIT(c) ? IOH__CH_DIGIT : 0u))
 #define KINDS4(c) KINDS(c), KINDS((c) + 1), KINDS((c) + 2), KINDS((c) + 3)
@@ -151,11 +145,26 @@ static const char *skip_ip_literal(const char *p, const char *end)
     return p == close ? close + 1 : NULL;
 }
 
+static inline bool four_are(const char *p, unsigned kind)
+{
+    return ioh__ch[(unsigned char)p[0]] & ioh__ch[(unsigned char)p[1]] &
+           ioh__ch[(unsigned char)p[2]] & ioh__ch[(unsigned char)p[3]] & kind;
+}
+
+/* The first byte from p on that is not of that kind, or end. */
+static inline const char *skip(const char *p, const char *end, unsigned kind)
+{
+    while (end - p >= 4 && four_are(p, kind))
+        p += 4;
+    while (p < end && ioh__is_ch(*p, kind))
+        p++;
+    return p;
+}
+
 static const char *skip_reg_name(const char *p, const char *end)
 {
     for (;;) {
-        while (p < end && ioh__is_ch(*p, IOH__CH_HOST))
-            p++;
+        p = skip(p, end, IOH__CH_HOST);
         if (end - p < 3 || *p != '%' || !ioh__is_ch(p[1], IOH__CH_HEX) ||
             !ioh__is_ch(p[2], IOH__CH_HEX))
             return p;
@@ -171,10 +180,7 @@ bool ioh__is_host(const char *s, size_t len)
     const char *p = *s == '[' ? skip_ip_literal(s, end) : skip_reg_name(s, end);
     if (!p || p == s)
         return false;
-    if (p < end && *p == ':') {
-        p++;
-        while (p < end && ioh__is_ch(*p, IOH__CH_DIGIT))
-            p++;
-    }
+    if (p < end && *p == ':')
+        p = skip(p + 1, end, IOH__CH_DIGIT);
     return p == end;
 }

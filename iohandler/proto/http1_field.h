@@ -16,12 +16,17 @@
 #define IOH__CH_HEX 0x20u    /* HEXDIG, both cases */
 #define IOH__CH_DIGIT 0x40u  /* DIGIT */
 
-/* RFC 9110 5.6.2, for constants: ioh__is_ch() is quicker. */
-#define IOH__TCHAR(c)                                                                          \
+/* The same for constants: ioh__is_ch() is quicker. RFC 9110 5.6.2; 5.5, what a value may not have; RFC 9112 3.2, a
+ * target has no fragment. A backslash is no URI byte, and some take it for a slash. Others that no URI may hold,
+ * like '"' and '|', are left to the host: browsers send them. */
+#define IOH__IS_TOKEN(c)                                                                       \
     (((c) >= '0' && (c) <= '9') || ((c) >= 'a' && (c) <= 'z') || ((c) >= 'A' && (c) <= 'Z') || \
      (c) == '!' || (c) == '#' || (c) == '$' || (c) == '%' || (c) == '&' || (c) == '\'' ||      \
      (c) == '*' || (c) == '+' || (c) == '-' || (c) == '.' || (c) == '^' || (c) == '_' ||       \
      (c) == '`' || (c) == '|' || (c) == '~')
+#define IOH__IS_CONTROL(c) ((c) == 0x7f || ((c) < 0x20 && (c) != '\t'))
+#define IOH__IS_TARGET(c) ((c) > 0x20 && (c) < 0x7f && (c) != '#' && (c) != '\\')
+#define IOH__IS_PATH(c) (IOH__IS_TARGET(c) && (c) != '?')
 
 extern const uint8_t ioh__ch[256];
 

@@ -9,6 +9,7 @@
 struct ioh__http1_parsing {
     const char *data;
     const char *end; /* of the bytes to look at: of those given, or max_head */
+    size_t room;     /* how far it may be read */
     const struct ioh__http1_limits *limits;
     struct ioh__http1_head *head;
     struct ioh__http1_fault *fault;

@@ -296,7 +296,8 @@ IOH__SCAN_INLINE size_t parse_fields(struct ioh__http1_parsing *s, struct ioh__s
 
 IOH__SCAN_INLINE bool parse(struct ioh__http1_parsing *s, enum ioh__scan_way way)
 {
-    struct ioh__scan_cursor c = {.data = s->data, .end = (size_t)(s->end - s->data)};
+    struct ioh__scan_cursor c = {
+        .data = s->data, .end = (size_t)(s->end - s->data), .room = s->room};
     size_t p = 0;
     if (*c.data == '\r' || *c.data == '\n') {
         p = (size_t)(skip_empty_lines(s->data, s->end) - s->data);
@@ -347,7 +348,8 @@ static bool parse_by(struct ioh__http1_parsing *s, enum ioh__scan_way way)
 }
 
 enum ioh__http1_result ioh__http1_parse_by(enum ioh__scan_way way, const char *data, size_t len,
-                                           size_t *scanned, const struct ioh__http1_limits *limits,
+                                           size_t room, size_t *scanned,
+                                           const struct ioh__http1_limits *limits,
                                            struct ioh__http1_head *head,
                                            struct ioh__http1_fault *fault)
 {
@@ -356,13 +358,17 @@ enum ioh__http1_result ioh__http1_parse_by(enum ioh__scan_way way, const char *d
     if (len == 0) /* data may be NULL */
         return IOH__HTTP1_MORE;
     struct ioh__http1_field *fields = head->fields;
-    struct ioh__http1_parsing s = {
-        .data = data, .end = data + visible, .limits = limits, .head = head, .fault = fault};
+    struct ioh__http1_parsing s = {.data = data,
+                                   .end = data + visible,
+                                   .room = room,
+                                   .limits = limits,
+                                   .head = head,
+                                   .fault = fault};
     *head = (struct ioh__http1_head){.fields = fields};
 
     size_t from = *scanned < visible ? *scanned : visible;
     if ((visible > 0 && from == 0) || memchr(data + from, '\n', visible - from)) {
-        if (parse_by(&s, visible < IOH__SCAN_WIDTH ? IOH__BY_BYTES : way))
+        if (parse_by(&s, room < IOH__SCAN_WIDTH ? IOH__BY_BYTES : way))
             return IOH__HTTP1_DONE;
     }
     if (!s.in_fields)
@@ -375,12 +381,12 @@ enum ioh__http1_result ioh__http1_parse_by(enum ioh__scan_way way, const char *d
     return IOH__HTTP1_MORE;
 }
 
-enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t *scanned,
+enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t room, size_t *scanned,
                                         const struct ioh__http1_limits *limits,
                                         struct ioh__http1_head *head,
                                         struct ioh__http1_fault *fault)
 {
-    return ioh__http1_parse_by(ioh__scan_best(), data, len, scanned, limits, head, fault);
+    return ioh__http1_parse_by(ioh__scan_best(), data, len, room, scanned, limits, head, fault);
 }
 
 int ioh__http1_find(const char *data, const struct ioh__http1_head *head, const char *name,

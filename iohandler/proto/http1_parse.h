@@ -58,11 +58,12 @@ struct ioh__http1_fault {
 
 enum ioh__http1_result { IOH__HTTP1_MORE, IOH__HTTP1_DONE, IOH__HTTP1_FAULT };
 
-/* Parses the head at data[0..len). *scanned is how far earlier calls have looked for the end of a
+/* Parses the head at data[0..len). Up to room, at least len, may be read (it is quicker where that is 64 or
+ * more), but what lies behind len does not matter. *scanned is how far earlier calls have looked for the end of a
  * line: 0 for a new head, kept by the caller between calls for the same bytes (which must not have
  * moved relative to the start). head->fields must be set; the rest of *head is written.
  * DONE: *head is filled. FAULT: *fault is. */
-enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t *scanned,
+enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t room, size_t *scanned,
                                         const struct ioh__http1_limits *limits,
                                         struct ioh__http1_head *head,
                                         struct ioh__http1_fault *fault);
@@ -71,7 +72,8 @@ enum ioh__http1_result ioh__http1_parse(const char *data, size_t len, size_t *sc
  * result is the same in any way, which tests see to. */
 enum ioh__scan_way { IOH__BY_BYTES, IOH__BY_SSSE3, IOH__BY_AVX2 };
 enum ioh__http1_result ioh__http1_parse_by(enum ioh__scan_way way, const char *data, size_t len,
-                                           size_t *scanned, const struct ioh__http1_limits *limits,
+                                           size_t room, size_t *scanned,
+                                           const struct ioh__http1_limits *limits,
                                            struct ioh__http1_head *head,
                                            struct ioh__http1_fault *fault);
 

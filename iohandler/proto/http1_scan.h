@@ -4,15 +4,15 @@
  * field value or a path may not have it. So the parser goes from one end to the next by counting zero bits,
  * however long the pieces are. With SSSE3 or AVX2, where the processor has them.
  *
- * By bytes: from one to the next with the table of http1_field.h. That is for processors with neither, and for
- * heads shorter than a window, where it is quicker.
+ * By bytes: from one to the next with the table of http1_field.h. That is for processors with neither, and where
+ * no whole window may be read.
  *
  * All is inline: a parser is compiled for each way, so that the masks stay in registers.
  *
- * By vectors a token byte is found by its two halves. The upper half picks a bit, one for each of the eight
- * rows of ASCII; the lower half picks the set of rows in which a token byte stands there. A byte beyond
- * ASCII picks nothing (pshufb gives 0 where the top bit of an index is set). The other two kinds are a range
- * with a few exceptions, so they are compared.
+ * By vectors a byte of a kind is found by its two halves. The upper half picks a bit, one for each of the eight
+ * rows of ASCII; the lower half picks the set of rows in which a byte of that kind stands there. A byte beyond
+ * ASCII picks nothing (pshufb gives 0 where the top bit of an index is set); since a value may have those, it
+ * is the control bytes that are looked for.
  */
 #ifndef IOH_PROTO_HTTP1_SCAN_H
 #define IOH_PROTO_HTTP1_SCAN_H
@@ -46,40 +46,36 @@ struct ioh__scan {
 
 #if IOH__SCAN_VECTORS
 
-#define IOH__ROW(low, row) (IOH__TCHAR((row) << 4 | (low)) ? 1u << (row) : 0u)
-#define IOH__ROWS(low)                                                                 \
-    (char)(IOH__ROW(low, 0) | IOH__ROW(low, 1) | IOH__ROW(low, 2) | IOH__ROW(low, 3) | \
-           IOH__ROW(low, 4) | IOH__ROW(low, 5) | IOH__ROW(low, 6) | IOH__ROW(low, 7))
-/* By the lower half: the rows with a token byte there. */
-#define IOH__TOKEN_ROWS                                                                       \
-    IOH__ROWS(0), IOH__ROWS(1), IOH__ROWS(2), IOH__ROWS(3), IOH__ROWS(4), IOH__ROWS(5),       \
-        IOH__ROWS(6), IOH__ROWS(7), IOH__ROWS(8), IOH__ROWS(9), IOH__ROWS(10), IOH__ROWS(11), \
-        IOH__ROWS(12), IOH__ROWS(13), IOH__ROWS(14), IOH__ROWS(15)
+/* For one lower half: the rows in which what is(byte) says is true. */
+#define IOH__ROW(is, low, row) (is((row) << 4 | (low)) ? 1u << (row) : 0u)
+#define IOH__ROWS(is, low)                                                      \
+    (char)(IOH__ROW(is, low, 0) | IOH__ROW(is, low, 1) | IOH__ROW(is, low, 2) | \
+           IOH__ROW(is, low, 3) | IOH__ROW(is, low, 4) | IOH__ROW(is, low, 5) | \
+           IOH__ROW(is, low, 6) | IOH__ROW(is, low, 7))
+#define IOH__ALL_ROWS(is)                                                                         \
+    IOH__ROWS(is, 0), IOH__ROWS(is, 1), IOH__ROWS(is, 2), IOH__ROWS(is, 3), IOH__ROWS(is, 4),     \
+        IOH__ROWS(is, 5), IOH__ROWS(is, 6), IOH__ROWS(is, 7), IOH__ROWS(is, 8), IOH__ROWS(is, 9), \
+        IOH__ROWS(is, 10), IOH__ROWS(is, 11), IOH__ROWS(is, 12), IOH__ROWS(is, 13),               \
+        IOH__ROWS(is, 14), IOH__ROWS(is, 15)
 /* By the upper half: the bit of the row. */
 #define IOH__ROW_BIT 1, 2, 4, 8, 16, 32, 64, (char)128, 0, 0, 0, 0, 0, 0, 0, 0
 
 /* ---- 16 bytes at a time */
 
+/* The bytes that are in none of the rows given. */
+#define IOH__OUTSIDE_16(v, row, ...)                                                        \
+    ((uint64_t)(uint32_t)_mm_movemask_epi8(                                                 \
+        _mm_cmpeq_epi8(_mm_and_si128(row, _mm_shuffle_epi8(_mm_setr_epi8(__VA_ARGS__), v)), \
+                       _mm_setzero_si128())))
+
 IOH__SSSE3 static inline void ioh__scan_16(__m128i v, size_t at, bool path, struct ioh__scan *s)
 {
     __m128i row = _mm_shuffle_epi8(_mm_setr_epi8(IOH__ROW_BIT),
                                    _mm_and_si128(_mm_srli_epi16(v, 4), _mm_set1_epi8(15)));
-    __m128i rows = _mm_shuffle_epi8(_mm_setr_epi8(IOH__TOKEN_ROWS), v);
-    __m128i no_token = _mm_cmpeq_epi8(_mm_and_si128(row, rows), _mm_setzero_si128());
-    __m128i del = _mm_cmpeq_epi8(v, _mm_set1_epi8(0x7f));
-    __m128i control = _mm_cmpeq_epi8(_mm_min_epu8(v, _mm_set1_epi8(0x1f)), v);
-    __m128i tab = _mm_cmpeq_epi8(v, _mm_set1_epi8('\t'));
-    __m128i no_value = _mm_or_si128(del, _mm_andnot_si128(tab, control));
-    s->token |= (uint64_t)(uint32_t)_mm_movemask_epi8(no_token) << at;
-    s->value |= (uint64_t)(uint32_t)_mm_movemask_epi8(no_value) << at;
-    if (!path)
-        return;
-    /* as signed numbers the bytes beyond ASCII are below the controls */
-    __m128i no_path = _mm_or_si128(del, _mm_cmplt_epi8(v, _mm_set1_epi8(0x21)));
-    no_path = _mm_or_si128(no_path, _mm_cmpeq_epi8(v, _mm_set1_epi8('#')));
-    no_path = _mm_or_si128(no_path, _mm_cmpeq_epi8(v, _mm_set1_epi8('?')));
-    no_path = _mm_or_si128(no_path, _mm_cmpeq_epi8(v, _mm_set1_epi8('\\')));
-    s->path |= (uint64_t)(uint32_t)_mm_movemask_epi8(no_path) << at;
+    s->token |= IOH__OUTSIDE_16(v, row, IOH__ALL_ROWS(IOH__IS_TOKEN)) << at;
+    s->value |= (IOH__OUTSIDE_16(v, row, IOH__ALL_ROWS(IOH__IS_CONTROL)) ^ 0xffffu) << at;
+    if (path)
+        s->path |= IOH__OUTSIDE_16(v, row, IOH__ALL_ROWS(IOH__IS_PATH)) << at;
 }
 
 IOH__SSSE3 static inline struct ioh__scan ioh__scan_by_ssse3(const char *p, bool path)
@@ -92,26 +88,20 @@ IOH__SSSE3 static inline struct ioh__scan ioh__scan_by_ssse3(const char *p, bool
 
 /* ---- 32 bytes at a time */
 
+#define IOH__OUTSIDE_32(v, row, ...)                                                               \
+    ((uint64_t)(uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(                                   \
+        _mm256_and_si256(row, _mm256_shuffle_epi8(_mm256_setr_epi8(__VA_ARGS__, __VA_ARGS__), v)), \
+        _mm256_setzero_si256())))
+
 IOH__AVX2 static inline void ioh__scan_32(__m256i v, size_t at, bool path, struct ioh__scan *s)
 {
     __m256i row =
         _mm256_shuffle_epi8(_mm256_setr_epi8(IOH__ROW_BIT, IOH__ROW_BIT),
                             _mm256_and_si256(_mm256_srli_epi16(v, 4), _mm256_set1_epi8(15)));
-    __m256i rows = _mm256_shuffle_epi8(_mm256_setr_epi8(IOH__TOKEN_ROWS, IOH__TOKEN_ROWS), v);
-    __m256i no_token = _mm256_cmpeq_epi8(_mm256_and_si256(row, rows), _mm256_setzero_si256());
-    __m256i del = _mm256_cmpeq_epi8(v, _mm256_set1_epi8(0x7f));
-    __m256i control = _mm256_cmpeq_epi8(_mm256_min_epu8(v, _mm256_set1_epi8(0x1f)), v);
-    __m256i tab = _mm256_cmpeq_epi8(v, _mm256_set1_epi8('\t'));
-    __m256i no_value = _mm256_or_si256(del, _mm256_andnot_si256(tab, control));
-    s->token |= (uint64_t)(uint32_t)_mm256_movemask_epi8(no_token) << at;
-    s->value |= (uint64_t)(uint32_t)_mm256_movemask_epi8(no_value) << at;
-    if (!path)
-        return;
-    __m256i no_path = _mm256_or_si256(del, _mm256_cmpgt_epi8(_mm256_set1_epi8(0x21), v));
-    no_path = _mm256_or_si256(no_path, _mm256_cmpeq_epi8(v, _mm256_set1_epi8('#')));
-    no_path = _mm256_or_si256(no_path, _mm256_cmpeq_epi8(v, _mm256_set1_epi8('?')));
-    no_path = _mm256_or_si256(no_path, _mm256_cmpeq_epi8(v, _mm256_set1_epi8('\\')));
-    s->path |= (uint64_t)(uint32_t)_mm256_movemask_epi8(no_path) << at;
+    s->token |= IOH__OUTSIDE_32(v, row, IOH__ALL_ROWS(IOH__IS_TOKEN)) << at;
+    s->value |= (IOH__OUTSIDE_32(v, row, IOH__ALL_ROWS(IOH__IS_CONTROL)) ^ 0xffffffffu) << at;
+    if (path)
+        s->path |= IOH__OUTSIDE_32(v, row, IOH__ALL_ROWS(IOH__IS_PATH)) << at;
 }
 
 IOH__AVX2 static inline struct ioh__scan ioh__scan_by_avx2(const char *p, bool path)
@@ -138,20 +128,20 @@ static inline enum ioh__scan_way ioh__scan_best(void)
 
 /* ---- from one end to the next */
 
-/* The bytes, and the masks of IOH__SCAN_WIDTH of them from window on; no masks by bytes. */
+/* The bytes, and the masks of IOH__SCAN_WIDTH of them from window on; no masks by bytes. Up to room may be read,
+ * at least IOH__SCAN_WIDTH; what lies behind the end is in no mask but as a stop. */
 struct ioh__scan_cursor {
     const char *data;
-    size_t end, window;
+    size_t end, room, window;
     struct ioh__scan stops;
 };
 
-/* Makes the byte at p one of the window; there are at least IOH__SCAN_WIDTH in all, and the last window lies
- * flush with the end. */
+/* Makes the byte at p one of the window; the last window lies flush with what may be read. */
 IOH__SCAN_INLINE void ioh__scan_move(struct ioh__scan_cursor *c, enum ioh__scan_way way, size_t p,
                                      bool path)
 {
-    if (p > c->end - IOH__SCAN_WIDTH)
-        p = c->end - IOH__SCAN_WIDTH;
+    if (p > c->room - IOH__SCAN_WIDTH)
+        p = c->room - IOH__SCAN_WIDTH;
     c->window = p;
 #if IOH__SCAN_VECTORS
     if (way == IOH__BY_AVX2)
@@ -159,6 +149,12 @@ IOH__SCAN_INLINE void ioh__scan_move(struct ioh__scan_cursor *c, enum ioh__scan_
     if (way == IOH__BY_SSSE3)
         c->stops = ioh__scan_by_ssse3(c->data + p, path);
 #endif
+    if (c->end - p < IOH__SCAN_WIDTH) {
+        uint64_t behind = UINT64_MAX << (c->end - p);
+        c->stops.token |= behind;
+        c->stops.value |= behind;
+        c->stops.path |= behind;
+    }
 }
 
 /* Begins at p. */

@@ -66,7 +66,7 @@ static size_t ours(const char *bytes, size_t len)
     struct ioh__http1_head head = {.fields = fields};
     struct ioh__http1_fault fault;
     size_t scanned = 0;
-    return ioh__http1_parse(bytes, len, &scanned, &limits, &head, &fault) == IOH__HTTP1_DONE
+    return ioh__http1_parse(bytes, len, len, &scanned, &limits, &head, &fault) == IOH__HTTP1_DONE
                ? head.count
                : 0;
 }

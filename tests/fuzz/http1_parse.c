@@ -95,16 +95,20 @@ static void check_head(const char *data, const struct ioh__http1_head *head,
     CHECK(!head->upgrade_websocket || head->minor);
 }
 
-/* The bytes are copied to a block of their size, so that reads behind it are seen. */
-static void parse_by(enum ioh__scan_way way, const char *bytes, size_t len, size_t *scanned,
-                     const struct ioh__http1_limits *limits, struct outcome *o)
+/* The bytes are copied to a block of their size, so that reads behind it are seen; `more` bytes behind them may be
+ * read: they are the same ones again. */
+static void parse_by(enum ioh__scan_way way, const char *bytes, size_t len, size_t more,
+                     size_t *scanned, const struct ioh__http1_limits *limits, struct outcome *o)
 {
-    char *copy = malloc(len ? len : 1);
+    char *copy = malloc(len + more ? len + more : 1);
     CHECK(copy);
     memcpy(copy, bytes, len);
+    for (size_t i = 0; i < more; i++)
+        copy[len + i] = len ? bytes[i % len] : '\n';
     memset(o, 0, sizeof *o);
     o->head.fields = o->fields;
-    o->result = ioh__http1_parse_by(way, copy, len, scanned, limits, &o->head, &o->fault);
+    o->result =
+        ioh__http1_parse_by(way, copy, len, len + more, scanned, limits, &o->head, &o->fault);
     if (o->result == IOH__HTTP1_DONE)
         check_head(copy, &o->head, limits);
     if (o->result == IOH__HTTP1_FAULT) {
@@ -119,7 +123,7 @@ static void parse_by(enum ioh__scan_way way, const char *bytes, size_t len, size
 static void parse(const char *bytes, size_t len, size_t *scanned,
                   const struct ioh__http1_limits *limits, struct outcome *o)
 {
-    parse_by(ioh__scan_best(), bytes, len, scanned, limits, o);
+    parse_by(ioh__scan_best(), bytes, len, 0, scanned, limits, o);
 }
 
 static void check_same(const struct outcome *a, const struct outcome *b)
@@ -151,10 +155,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     size_t cut = (data[2] | (size_t)data[3] << 8) % (len + 1), scanned = 0;
     struct outcome whole, part;
     parse(bytes, len, &scanned, &limits, &whole);
-    for (enum ioh__scan_way way = IOH__BY_BYTES; way < ioh__scan_best(); way++) {
-        scanned = 0;
-        parse_by(way, bytes, len, &scanned, &limits, &part);
-        check_same(&whole, &part);
+    for (enum ioh__scan_way way = IOH__BY_BYTES; way <= ioh__scan_best(); way++) {
+        for (size_t more = 0; more <= IOH__SCAN_WIDTH; more += IOH__SCAN_WIDTH) {
+            scanned = 0;
+            parse_by(way, bytes, len, more, &scanned, &limits, &part);
+            check_same(&whole, &part);
+        }
     }
 
     scanned = 0;

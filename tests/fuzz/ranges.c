@@ -147,7 +147,8 @@ static void check_fields(const char *text, size_t len)
     at = (size_t)sprintf(data, "GET / HTTP/1.1\r\nHost: h\r\n");
     memcpy(data + at, text, len);
     memcpy(data + at + len, "\r\n\r\n", 4);
-    if (ioh__http1_parse(data, at + len + 4, &scanned, &limits, &head, &fault) != IOH__HTTP1_DONE)
+    if (ioh__http1_parse(data, at + len + 4, sizeof data, &scanned, &limits, &head, &fault) !=
+        IOH__HTTP1_DONE)
         return;
     ioh__http_conditions(data, &head, &c);
     for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {

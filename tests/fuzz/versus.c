@@ -158,7 +158,7 @@ static bool our_message(struct view *v, struct message *m, const char *data, siz
     enum ioh__http1_result got = IOH__HTTP1_MORE;
     m->tab = *at < len && memchr(data + *at, '\t', len - *at);
     if (*at < len)
-        got = ioh__http1_parse(data + *at, len - *at, &scanned, &limits, &head, &fault);
+        got = ioh__http1_parse(data + *at, len - *at, len - *at, &scanned, &limits, &head, &fault);
     v->refused = got == IOH__HTTP1_FAULT;
     v->reason = fault.reason;
     if (got != IOH__HTTP1_DONE)

@@ -28,7 +28,9 @@ static const char *answer_to(const char *lines, enum ioh__deflate_mode mode, uns
     struct ioh__deflate_terms terms;
     size_t scanned = 0, at = 0;
     snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n\r\n", lines);
-    if (ioh__http1_parse(text, strlen(text), &scanned, &limits, &head, &fault) != IOH__HTTP1_DONE)
+    size_t text_len = strlen(text);
+    if (ioh__http1_parse(text, text_len, text_len, &scanned, &limits, &head, &fault) !=
+        IOH__HTTP1_DONE)
         fail_msg("not a request: %s", text);
     if (!ioh__deflate_agree(text, &head, mode, window, &terms, &at)) {
         assert_true(at > 0 && at < strlen(text));

@@ -62,7 +62,7 @@ static void parse(const char *bytes, size_t len, const struct ioh__http1_limits 
     memcpy(copy, bytes, len);
     memset(o, 0x5a, sizeof *o);
     o->head.fields = o->fields;
-    o->result = ioh__http1_parse(copy, len, scanned, limits, &o->head, &o->fault);
+    o->result = ioh__http1_parse(copy, len, len, scanned, limits, &o->head, &o->fault);
     if (o->result == IOH__HTTP1_DONE)
         tell(copy, &o->head, o->told, sizeof o->told);
     free(copy);
@@ -348,7 +348,7 @@ static void no_bytes_are_no_fault(void **state)
     struct outcome o;
     (void)state;
     o.head.fields = o.fields;
-    assert_int_equal(ioh__http1_parse(NULL, 0, &scanned, &usual, &o.head, &o.fault),
+    assert_int_equal(ioh__http1_parse(NULL, 0, 0, &scanned, &usual, &o.head, &o.fault),
                      IOH__HTTP1_MORE);
     parse("", 0, &usual, &scanned, &o);
     assert_int_equal(o.result, IOH__HTTP1_MORE);
@@ -364,8 +364,9 @@ static void fields_are_found_by_name_in_any_case_and_from_an_index(void **state)
     struct ioh__http1_fault fault;
     size_t scanned = 0;
     (void)state;
-    assert_int_equal(ioh__http1_parse(b, sizeof b - 1, &scanned, &usual, &head, &fault),
-                     IOH__HTTP1_DONE);
+    assert_int_equal(
+        ioh__http1_parse(b, sizeof b - 1, sizeof b - 1, &scanned, &usual, &head, &fault),
+        IOH__HTTP1_DONE);
     assert_int_equal(ioh__http1_find(b, &head, "Cookie", 6, 0), 1);
     assert_int_equal(ioh__http1_find(b, &head, "COOKIE", 6, 2), 3);
     assert_int_equal(ioh__http1_find(b, &head, "cookie", 6, 4), -1);

@@ -78,35 +78,53 @@ struct outcome {
     struct ioh__http1_field fields[FIELDS];
 };
 
-static void parse(enum ioh__scan_way way, const char *bytes, size_t len, struct outcome *o)
+static void parse(enum ioh__scan_way way, const char *bytes, size_t len, size_t room,
+                  struct outcome *o)
 {
     static const struct ioh__http1_limits limits = {
         .max_head = ROOM, .max_uri = 300, .max_headers = FIELDS};
     memset(o, 0, sizeof *o);
     o->head.fields = o->fields;
-    o->result = ioh__http1_parse_by(way, bytes, len, &o->scanned, &limits, &o->head, &o->fault);
+    o->result =
+        ioh__http1_parse_by(way, bytes, len, room, &o->scanned, &limits, &o->head, &o->fault);
 }
 
-/* All ways, of bytes that lie in a block of their own. */
+static void check_same(const struct outcome *o, const struct outcome *wanted)
+{
+    assert_int_equal(o->result, wanted->result);
+    assert_int_equal(o->scanned, wanted->scanned);
+    if (o->result == IOH__HTTP1_DONE) {
+        /* all up to content_length, which lies behind a gap */
+        assert_memory_equal(&o->head, &wanted->head,
+                            offsetof(struct ioh__http1_head, upgrade_websocket) + sizeof(bool));
+        assert_int_equal(o->head.content_length, wanted->head.content_length);
+        assert_int_equal(o->head.count, wanted->head.count);
+        assert_memory_equal(o->fields, wanted->fields, sizeof o->fields);
+    } else if (o->result == IOH__HTTP1_FAULT) {
+        assert_int_equal(o->fault.status, wanted->fault.status);
+        assert_int_equal(o->fault.offset, wanted->fault.offset);
+        assert_string_equal(o->fault.reason, wanted->fault.reason);
+    }
+}
+
+/* All ways, of bytes that lie in a block of their own; and of such with more bytes behind them, which would go
+ * on with whatever it is that ends there. */
 static enum ioh__http1_result check_ways(const char *bytes, size_t len)
 {
+    static const char *const behind[] = {"x", " ", "\r\n", ": /"};
     struct outcome wanted, o;
-    parse(IOH__BY_BYTES, bytes, len, &wanted);
+    char room[ROOM + IOH__SCAN_WIDTH];
+    parse(IOH__BY_BYTES, bytes, len, len, &wanted);
     for (enum ioh__scan_way way = IOH__BY_SSSE3; way <= ioh__scan_best(); way++) {
-        parse(way, bytes, len, &o);
-        assert_int_equal(o.result, wanted.result);
-        assert_int_equal(o.scanned, wanted.scanned);
-        if (o.result == IOH__HTTP1_DONE) {
-            /* all up to content_length, which lies behind a gap */
-            assert_memory_equal(&o.head, &wanted.head,
-                                offsetof(struct ioh__http1_head, upgrade_websocket) + sizeof(bool));
-            assert_int_equal(o.head.content_length, wanted.head.content_length);
-            assert_int_equal(o.head.count, wanted.head.count);
-            assert_memory_equal(o.fields, wanted.fields, sizeof o.fields);
-        } else if (o.result == IOH__HTTP1_FAULT) {
-            assert_int_equal(o.fault.status, wanted.fault.status);
-            assert_int_equal(o.fault.offset, wanted.fault.offset);
-            assert_string_equal(o.fault.reason, wanted.fault.reason);
+        parse(way, bytes, len, len, &o);
+        check_same(&o, &wanted);
+        for (size_t i = 0; i < sizeof behind / sizeof *behind; i++) {
+            size_t more = strlen(behind[i]);
+            memcpy(room, bytes, len);
+            for (size_t at = 0; at < IOH__SCAN_WIDTH; at++)
+                room[len + at] = behind[i][at % more];
+            parse(way, room, len, len + IOH__SCAN_WIDTH, &o);
+            check_same(&o, &wanted);
         }
     }
     return wanted.result;
@@ -129,6 +147,7 @@ static const char *const heads[] = {
     "x"
     "\r\n\r\n",
     "POST / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\nHost: [::1]\r\n\r\n",
+    "GET /p?q HTTP/1.1\r\nHost: a.b%20c:8080\r\n\r\n", /* shorter than a window */
 };
 
 static void every_byte_at_every_place_of_a_head_has_the_same_outcome(void **state)

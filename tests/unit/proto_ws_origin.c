@@ -21,7 +21,8 @@ static bool same(const char *host, const char *origin_fields)
     char text[1024];
     size_t scanned = 0;
     snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: %s\r\n%s\r\n", host, origin_fields);
-    if (ioh__http1_parse(text, strlen(text), &scanned, &limits, &head, &fault) != IOH__HTTP1_DONE)
+    size_t len = strlen(text);
+    if (ioh__http1_parse(text, len, len, &scanned, &limits, &head, &fault) != IOH__HTTP1_DONE)
         fail_msg("not a request: %s", text);
     return ioh__ws_same_origin(text, &head);
 }

@@ -28,8 +28,8 @@ static struct ioh__http1_head parse(const char *text)
         .max_head = 4096, .max_uri = 1024, .max_headers = 32};
     struct ioh__http1_head head = {.fields = fields};
     struct ioh__http1_fault fault;
-    size_t scanned = 0;
-    if (ioh__http1_parse(text, strlen(text), &scanned, &limits, &head, &fault) != IOH__HTTP1_DONE)
+    size_t scanned = 0, len = strlen(text);
+    if (ioh__http1_parse(text, len, len, &scanned, &limits, &head, &fault) != IOH__HTTP1_DONE)
         fail_msg("not a request: %s", text);
     return head;
 }

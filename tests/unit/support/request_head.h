@@ -20,7 +20,7 @@ static inline void request_head(struct request_head *r, const char *fields)
     int n = snprintf(r->text, sizeof r->text, "GET / HTTP/1.1\r\nHost: h\r\n%s\r\n", fields);
     assert_true(n > 0 && (size_t)n < sizeof r->text);
     r->head.fields = r->fields;
-    if (ioh__http1_parse(r->text, (size_t)n, &scanned, &limits, &r->head, &fault) !=
+    if (ioh__http1_parse(r->text, (size_t)n, sizeof r->text, &scanned, &limits, &r->head, &fault) !=
         IOH__HTTP1_DONE)
         fail_msg("no request: %s", r->text);
 }

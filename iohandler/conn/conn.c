@@ -211,7 +211,7 @@ void ioh__conn_discard(ioh_conn *conn)
 
 uint64_t ioh__conn_prolong(const ioh_conn *conn, uint64_t at, size_t n, uint32_t full_ms)
 {
-    uint64_t most = conn->hub->loop.now + full_ms;
+    uint64_t most = ioh__hub_now(conn->hub) + full_ms;
     at += (uint64_t)n * 1000 / conn->hub->options->min_rate;
     return at < most ? at : most;
 }

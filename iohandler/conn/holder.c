@@ -17,13 +17,10 @@ static uint64_t now_us(void)
     return ioh__exact_ns() / 1000u;
 }
 
-__attribute__((noinline)) static void run_any_job(struct ioh__hub *hub, struct ioh__job *job)
+__attribute__((noinline)) static void run_timed(struct ioh__hub *hub, struct ioh__job *job)
 {
-    bool timed = job->kind >= IOH__JOB_REQUEST && job->kind <= IOH__JOB_PULL && ioh__timed(hub);
-    uint64_t begin = timed ? ioh__exact_ns() : 0;
+    uint64_t begin = ioh__exact_ns();
     ioh__job_run(job, hub->handler, hub->state);
-    if (!timed)
-        return;
     if (job->kind == IOH__JOB_REQUEST)
         job->req->times.called = begin;
     job->req->times.busy += ioh__exact_ns() - begin;
@@ -33,8 +30,10 @@ static inline void run_job(struct ioh__hub *hub, struct ioh__job *job)
 {
     if (job->kind == IOH__JOB_WS_MESSAGE) /* of these there are most */
         hub->handler->on_ws_message(job->conn, job->code, job->data, job->len, hub->state);
+    else if (ioh__timed(hub) && job->kind >= IOH__JOB_REQUEST && job->kind <= IOH__JOB_PULL)
+        run_timed(hub, job);
     else
-        run_any_job(hub, job);
+        ioh__job_run(job, hub->handler, hub->state);
 }
 
 /* The connection has ended while the job waited: what it is about can interest nobody any more. Callbacks that end
@@ -80,6 +79,14 @@ static bool run_guarded(struct ioh__hub *hub, struct ioh__work *w)
     return false;
 }
 
+/* Callbacks of which many may come together: the clock is read once for all of them, or where a deadline begins. */
+static bool is_of_batch(const struct ioh__hub *hub, const struct ioh__job *job)
+{
+    const unsigned kinds =
+        1u << IOH__JOB_WS_MESSAGE | 1u << IOH__JOB_REQUEST | 1u << IOH__JOB_COMPLETE;
+    return hub->cur && kinds >> job->kind & 1;
+}
+
 /* false: the loop was lost. */
 static bool run_here(struct ioh__hub *hub, struct ioh__work *w)
 {
@@ -91,9 +98,8 @@ static bool run_here(struct ioh__hub *hub, struct ioh__work *w)
     if (!hub->guarded || ended)
         run_job(hub, &w->job);
     ioh__self.hub = NULL;
-    /* Deadlines that begin now must not be short by what the callback took. Of messages that came together none
-     * begins before they are all done. */
-    if (w->job.kind == IOH__JOB_WS_MESSAGE)
+    /* Deadlines that begin now must not be short by what the callback took. */
+    if (is_of_batch(hub, &w->job))
         hub->now_is_old = true;
     else
         hub->loop.now = ioh__now_ms();

@@ -150,19 +150,31 @@ static int apply_whole(ioh_req *req, struct ioh__reply *r)
     return ok ? answered(req, body_len) : ioh__conn_no_memory(req->conn);
 }
 
-static int apply_shared(ioh_req *req, const ioh_response *r)
+static bool says_connection(const ioh_req *req)
 {
+    return req->close || req->head.minor == 0;
+}
+
+int ioh__reply_apply_shared(ioh_req *req, const ioh_response *r)
+{
+    int rc = check_begin(req);
+    if (rc)
+        return rc;
     decide(req, r->status);
     size_t body_len = req->send_body ? r->body_len : 0;
-    size_t rest = r->fields_len + body_len;
-    size_t most = r->status_len + IOH__DATE_LINE + sizeof keep_field + rest;
+    size_t first = r->date + IOH__DATE_LINE, rest = r->fields_len + body_len;
+    size_t most = first + sizeof keep_field + rest;
     char *begin = ioh__outq_reserve(&req->conn->out, &req->conn->hub->loop.mem, most, true);
     if (!begin)
         return ioh__conn_no_memory(req->conn);
-    char *at = put(begin, r->bytes, r->status_len);
-    at = put(at, req->conn->hub->date, IOH__DATE_LINE);
-    at = put_connection(at, req);
-    at = put(at, r->bytes + r->status_len, rest);
+    char *at = begin;
+    if (says_connection(req)) {
+        at = put_connection(put(at, r->bytes, first), req);
+        at = put(at, r->bytes + first, rest);
+    } else {
+        at = put(at, r->bytes, first + rest);
+    }
+    memcpy(begin + r->date, req->conn->hub->date, IOH__DATE_LINE);
     ioh__outq_trim(&req->conn->out, most - (size_t)(at - begin));
     return answered(req, body_len);
 }
@@ -365,8 +377,8 @@ static int apply_inform(ioh_req *req, const struct ioh__reply *r)
 /* Does this step begin an answer, or stand before one? Else it goes on with a streamed one. */
 static bool begins(enum ioh__reply_kind kind)
 {
-    return kind == IOH__REPLY_WHOLE || kind == IOH__REPLY_SHARED || kind == IOH__REPLY_FILE ||
-           kind == IOH__REPLY_START || kind == IOH__REPLY_INFORM;
+    return kind == IOH__REPLY_WHOLE || kind == IOH__REPLY_FILE || kind == IOH__REPLY_START ||
+           kind == IOH__REPLY_INFORM;
 }
 
 static int apply(ioh_req *req, struct ioh__reply *r)
@@ -376,14 +388,14 @@ static int apply(ioh_req *req, struct ioh__reply *r)
             req->close = true;
         return 0;
     }
+    if (r->kind == IOH__REPLY_SHARED)
+        return ioh__reply_apply_shared(req, r->shared);
     int rc = begins(r->kind) ? check_begin(req) : check_streaming(req);
     if (rc)
         return rc;
     switch (r->kind) {
     case IOH__REPLY_WHOLE:
         return apply_whole(req, r);
-    case IOH__REPLY_SHARED:
-        return apply_shared(req, r->shared);
     case IOH__REPLY_FILE:
         return apply_file(req, r);
     case IOH__REPLY_START:
@@ -398,6 +410,7 @@ static int apply(ioh_req *req, struct ioh__reply *r)
         return apply_pull(req, r);
     case IOH__REPLY_MORE:
         return apply_more(req);
+    case IOH__REPLY_SHARED:
     case IOH__REPLY_CLOSE:
         break;
     }

@@ -25,16 +25,24 @@ static const struct ioh_handler *handler_of(const ioh_conn *conn)
     return conn->hub->handler;
 }
 
+/* Most requests hold nothing but themselves. */
+static bool holds_more(const ioh_req *req)
+{
+    return req->copy || req->gathered.room || req->trailers.room || req->ws_fields || req->squeeze;
+}
+
 static void free_req(ioh_conn *conn)
 {
     struct ioh__hub *hub = conn->hub;
     ioh_req *req = conn->as.http1.req;
     if (!req)
         return;
-    ioh__http1_drop_input(&hub->loop.mem, req);
-    free(req->ws_fields);
-    if (req->squeeze)
-        ioh__squeeze_put(req->squeeze);
+    if (holds_more(req)) {
+        ioh__http1_drop_input(&hub->loop.mem, req);
+        free(req->ws_fields);
+        if (req->squeeze)
+            ioh__squeeze_put(req->squeeze);
+    }
     conn->pulled = false;
     conn->as.http1.req = NULL;
     if (!hub->spare_req)
@@ -43,7 +51,15 @@ static void free_req(ioh_conn *conn)
         ioh__pool_put(&hub->reqs, req);
 }
 
-/* A request without a head: to parse into, or to refuse with. */
+/* In pieces, since of more than 80 bytes gcc makes a `rep stos`, which is slow to begin. */
+static void clear(ioh_req *req)
+{
+    memset(&req->user, 0, offsetof(ioh_req, copy_room) - offsetof(ioh_req, user));
+    memset(&req->gathered, 0, offsetof(ioh_req, body_whole) - offsetof(ioh_req, gathered));
+    memset(&req->body_whole, 0, offsetof(ioh_req, body) - offsetof(ioh_req, body_whole));
+}
+
+/* A request to parse a head into. */
 static ioh_req *blank_req(ioh_conn *conn)
 {
     struct ioh__hub *hub = conn->hub;
@@ -53,7 +69,7 @@ static ioh_req *blank_req(ioh_conn *conn)
         ioh__conn_no_memory(conn);
         return NULL;
     }
-    memset(req, 0, offsetof(struct ioh_req, times));
+    clear(req);
     req->conn = conn;
     req->number = conn->as.http1.number;
     req->head.fields = req->fields;
@@ -94,10 +110,12 @@ void ioh__http1_refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
     log_refusal(conn, fault);
-    if (!h->req)
+    if (!h->req) {
         h->req = blank_req(conn);
-    if (!h->req)
-        return;
+        if (!h->req)
+            return;
+        h->req->head = (struct ioh__http1_head){.fields = h->req->fields};
+    }
     h->req->close = true;
     if (h->req->answer == IOH__ANSWER_STREAMING) {
         /* Too late for a status: the answer under way is cut, the peer sees that it is not whole. */
@@ -199,7 +217,8 @@ static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
     struct ioh__http1_fault fault;
     struct ioh__deflate_terms terms;
     struct ioh_str key;
-    req->close = true; /* a refused upgrade ends the connection: frames may follow in it */
+    ioh__hub_now(conn->hub); /* for the WebSocket's first deadline */
+    req->close = true;       /* a refused upgrade ends the connection: frames may follow in it */
     if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
         !agree_on_deflate(req, &terms, &fault)) {
         ioh__http1_refuse(conn, &fault);
@@ -207,6 +226,7 @@ static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
     }
     conn->as.http1.step = IOH__HTTP1_UPGRADE;
     req->upgrading = true;
+    req->ws_fields_len = 0;
     *job = (struct ioh__job){.kind = IOH__JOB_WS_UPGRADE, .conn = conn, .req = req};
     job->accept.size = sizeof job->accept;
     if (handler_of(conn)->on_ws_upgrade)
@@ -246,6 +266,11 @@ static bool is_last(ioh_conn *conn)
     return true;
 }
 
+static bool has_body(const ioh_req *req)
+{
+    return req->head.chunked || req->head.content_length > 0;
+}
+
 static enum ioh__feed start_request(ioh_conn *conn, struct ioh__job *job)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
@@ -258,15 +283,16 @@ static enum ioh__feed start_request(ioh_conn *conn, struct ioh__job *job)
         ioh__http1_refuse(conn, &fault);
         return IOH__FEED_MORE;
     }
-    ioh__http1_body_init(&req->body, &req->head);
-    conn->phase_at = conn->hub->loop.now + conn->hub->options->body_timeout_ms;
+    /* Without a body only a timer that runs already is kept busy: the time of the batch will do. */
+    uint64_t now = has_body(req) ? ioh__hub_now(conn->hub) : conn->hub->loop.now;
+    conn->phase_at = now + conn->hub->options->body_timeout_ms;
     h->step = IOH__HTTP1_BODY;
     if (!handler->on_request) {
         ioh__respond_refusal(req, 404);
         return IOH__FEED_MORE;
     }
     req->called = req->fresh = true;
-    *job = (struct ioh__job){.kind = IOH__JOB_REQUEST, .conn = conn, .req = req};
+    ioh__job_of_req(job, IOH__JOB_REQUEST, conn, req);
     return IOH__FEED_JOB;
 }
 
@@ -276,11 +302,12 @@ static enum ioh__feed take_head(ioh_conn *conn, const uint8_t *data, struct ioh_
     struct ioh__http1_conn *h = &conn->as.http1;
     ioh_req *req = h->req;
     req->base = (const char *)data;
+    req->drained = 0;
+    ioh__http1_body_init(&req->body, &req->head);
     h->number = (h->number + 1) & ~IOH__TAKES_GZIP;
     req->number = h->number;
     req->close = !req->head.keep_alive || is_last(conn);
-    req->continue_pending =
-        req->head.expect_continue && (req->head.chunked || req->head.content_length > 0);
+    req->continue_pending = req->head.expect_continue && has_body(req);
     if (ioh__timed(conn->hub))
         req->times = (struct ioh__times){.begin = head_began(conn)};
     h->scanned = 0;
@@ -303,7 +330,7 @@ static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_
     struct ioh__http1_fault fault;
     size_t scanned = h->scanned;
     if (len == 0) {
-        conn->phase_at = hub->loop.now + hub->options->idle_timeout_ms;
+        conn->phase_at = ioh__hub_now(hub) + hub->options->idle_timeout_ms;
         return IOH__FEED_MORE;
     }
     ioh_req *req = blank_req(conn);
@@ -327,7 +354,7 @@ static enum ioh__feed feed_head(ioh_conn *conn, uint8_t *data, size_t len, size_
     h->scanned = (uint32_t)scanned;
     if (!h->begun) {
         h->begun = true;
-        conn->phase_at = hub->loop.now + hub->options->head_timeout_ms;
+        conn->phase_at = ioh__hub_now(hub) + hub->options->head_timeout_ms;
     }
     return IOH__FEED_MORE;
 }
@@ -339,34 +366,32 @@ static bool complete_due(ioh_conn *conn, struct ioh__job *job)
     ioh_req *req = conn->as.http1.req;
     if (!req || !req->called || !handler_of(conn)->on_complete)
         return false;
+    conn->gone_due = false; /* nothing is under way any more that on_peer_gone could be about */
     req->called = false;
     req->completing = true;
     req->said = IOH__ANSWER_DONE; /* whoever gave the answer: there is no other */
-    *job = (struct ioh__job){.kind = IOH__JOB_COMPLETE,
-                             .conn = conn,
-                             .req = req,
-                             .code = req->status,
-                             .bytes = req->body_sent};
+    ioh__job_of_req(job, IOH__JOB_COMPLETE, conn, req);
+    job->code = req->status;
+    job->bytes = req->body_sent;
     return true;
 }
 
 static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
 {
     struct ioh__http1_conn *h = &conn->as.http1;
-    conn->gone_due = false; /* nothing is under way any more that on_peer_gone could be about */
     if (complete_due(conn, job))
         return IOH__FEED_JOB;
-    bool close = h->req->close || conn->peer_eof;
-    /* After a whole request nothing unread is left that could turn the close into a reset, unless the client did not
-     * know that it was the last. */
-    bool linger = !h->req->body_whole || was_last(conn);
+    conn->gone_due = false;
+    bool close = h->req->close || conn->peer_eof, whole = h->req->body_whole;
     free_req(conn);
     if (conn->classified)
         ioh__crew_reset(conn->hub->crew, conn);
     conn->gone_told = false;
     h->step = IOH__HTTP1_HEAD;
+    /* After a whole request nothing unread is left that could turn the close into a reset, unless the client did not
+     * know that it was the last. */
     if (close)
-        ioh__conn_close(conn, linger);
+        ioh__conn_close(conn, !whole || was_last(conn));
     return IOH__FEED_MORE;
 }
 
@@ -424,45 +449,82 @@ static bool http1_ready(const ioh_conn *conn)
            (h->req->answer == IOH__ANSWER_NONE && !h->req->deferred);
 }
 
-static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+/* Must the next step wait, since the peer does not read, or the host does not want to? */
+static bool must_wait(const ioh_conn *conn)
+{
+    if (conn->paused)
+        return !http1_ready(conn);
+    return conn->as.http1.step == IOH__HTTP1_HEAD &&
+           (conn->has_file || conn->out.bytes > conn->hub->options->send_high);
+}
+
+static enum ioh__feed feed_steps(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
                                  struct ioh__job *job)
 {
     size_t at = 0;
-    enum ioh__feed got;
-    for (;;) {
+    enum ioh__feed got = IOH__FEED_WAIT;
+    while (!must_wait(conn)) {
         size_t n = 0;
         uint8_t before = conn->as.http1.step;
-        if ((before == IOH__HTTP1_HEAD &&
-             (conn->out.bytes > conn->hub->options->send_high || conn->has_file)) ||
-            (conn->paused && !http1_ready(conn))) {
-            got = IOH__FEED_WAIT; /* the peer does not read, or the host does not want to */
-            break;
-        }
         got = feed_step(conn, data + at, len - at, &n, job);
         at += n;
-        if (got == IOH__FEED_MORE && conn->proto != &ioh__proto_http1) {
+        if (got != IOH__FEED_MORE)
+            break;
+        if (conn->proto != &ioh__proto_http1) {
             n = 0;
             got = conn->proto->feed(conn, data + at, len - at, &n, job);
-            *used = at + n;
-            return got;
-        }
-        if (got != IOH__FEED_MORE || conn->state != IOH__CONN_OPEN || before == conn->as.http1.step)
+            at += n;
             break;
+        }
+        if (conn->state != IOH__CONN_OPEN || before == conn->as.http1.step)
+            break;
+        got = IOH__FEED_WAIT;
     }
     *used = at;
     return got;
 }
 
+static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
+                                 struct ioh__job *job)
+{
+    /* the shortest way to the callback that most often follows another */
+    if (conn->as.http1.step == IOH__HTTP1_FINISH && complete_due(conn, job))
+        return IOH__FEED_JOB;
+    return feed_steps(conn, data, len, used, job);
+}
+
+/* The straight way of most: nothing to read any more, and all is said. */
+static void on_request_is_back(ioh_conn *conn, ioh_req *req)
+{
+    struct ioh__http1_conn *h = &conn->as.http1;
+    req->fresh = false;
+    if (h->step != IOH__HTTP1_BODY || req->answer != IOH__ANSWER_DONE || has_body(req))
+        return;
+    req->body_whole = true;
+    conn->phase_at = 0;
+    h->step = IOH__HTTP1_FINISH;
+}
+
 static void http1_done(ioh_conn *conn, struct ioh__job *job)
 {
-    if (job->kind == IOH__JOB_CLASSIFY)
+    if (job->kind == IOH__JOB_REQUEST) {
+        on_request_is_back(conn, job->req);
+        return;
+    }
+    switch (job->kind) {
+    case IOH__JOB_CLASSIFY:
         ioh__crew_route(conn->hub->crew, conn, &job->route);
-    if (job->kind == IOH__JOB_REQUEST)
-        job->req->fresh = false;
-    if (job->kind == IOH__JOB_PULL && job->req->body_sent != job->bytes)
-        job->req->more_wanted = true; /* else it has nothing now, and will tell when it has */
-    if (job->kind == IOH__JOB_WS_UPGRADE)
+        break;
+    case IOH__JOB_PULL:
+        if (job->req->body_sent != job->bytes)
+            job->req->more_wanted = true; /* else it has nothing now, and will tell when it has */
+        break;
+    case IOH__JOB_WS_UPGRADE:
         upgrade_decided(conn, job);
+        break;
+    default:
+        break;
+    }
 }
 
 /* ---- what else happens to a connection */

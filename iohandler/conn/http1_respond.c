@@ -82,21 +82,31 @@ struct ioh__message *ioh__reply_message(struct ioh_req_id id, struct ioh__reply 
     return m;
 }
 
-/* Applies or posts what req's callback says. */
-static int say(ioh_req *req, struct ioh__reply *r)
+static int post(ioh_req *req, struct ioh__reply *r)
 {
-    struct ioh__hub *hub = req->conn->hub;
-    if (ioh__reach(hub)) {
-        int rc = ioh__reply_apply(req, r);
-        ioh__unreach(hub);
-        return rc;
-    }
     size_t bytes = r->fields.len + r->len + (r->buf ? ioh_buf_len(r->buf) : 0) +
                    (r->shared ? r->shared->body_len : 0);
     if (r->file && !req->head.is_head)
         bytes += (size_t)r->file->total;
     struct ioh_req_id id = {.number = req->number};
     return ioh__conn_post(req->conn, ioh__reply_message(id, r), bytes);
+}
+
+static int post_shared(ioh_req *req, const ioh_response *response)
+{
+    struct ioh__reply r = {.kind = IOH__REPLY_SHARED, .shared = (ioh_response *)response};
+    return post(req, &r);
+}
+
+/* Applies or posts what req's callback says. */
+static int say(ioh_req *req, struct ioh__reply *r)
+{
+    struct ioh__hub *hub = req->conn->hub;
+    if (!ioh__reach(hub))
+        return post(req, r);
+    int rc = ioh__reply_apply(req, r);
+    ioh__unreach(hub);
+    return rc;
 }
 
 /* ---- compressed answers */
@@ -167,12 +177,16 @@ int ioh_respond_buf(ioh_req *req, int status, const struct ioh_header *headers, 
 
 int ioh_respond_shared(ioh_req *req, const ioh_response *response)
 {
-    struct ioh__reply r = {.kind = IOH__REPLY_SHARED, .shared = (ioh_response *)response};
+    struct ioh__hub *hub = req->conn->hub;
     int rc = say_begin(req);
     if (rc)
         return rc;
     req->said = IOH__ANSWER_DONE;
-    return say(req, &r);
+    if (!ioh__reach(hub))
+        return post_shared(req, response);
+    rc = ioh__reply_apply_shared(req, response);
+    ioh__unreach(hub);
+    return rc;
 }
 
 static int say_start(ioh_req *req, struct ioh__reply *r, const struct ioh_header *headers,
@@ -305,14 +319,16 @@ ioh_response *ioh_response_create(int status, const struct ioh_header *headers, 
         return NULL;
     if (ioh__status_bodyless(status) || status == 205) /* RFC 9110 15.3.6 */
         len = 0;
-    ioh_response *r = malloc(sizeof *r + IOH__STATUS_LINE_MAX + fields_len + 64 + len);
+    ioh_response *r =
+        malloc(sizeof *r + IOH__STATUS_LINE_MAX + IOH__DATE_LINE + fields_len + 64 + len);
     if (!r)
         return NULL;
     char *at = r->bytes;
     atomic_init(&r->refs, 1);
     r->status = status;
     at += ioh__http1_status_line(status, at);
-    r->status_len = (size_t)(at - r->bytes);
+    r->date = (size_t)(at - r->bytes);
+    at += IOH__DATE_LINE;
     at = ioh__http1_write_fields(at, headers, count);
     if (!ioh__status_bodyless(status)) {
         at = put(at, "Content-Length: ", 16);
@@ -320,7 +336,7 @@ ioh_response *ioh_response_create(int status, const struct ioh_header *headers, 
         at = put(at, "\r\n", 2);
     }
     at = put(at, "\r\n", 2);
-    r->fields_len = (size_t)(at - r->bytes) - r->status_len;
+    r->fields_len = (size_t)(at - r->bytes) - r->date - IOH__DATE_LINE;
     r->body_len = len;
     if (r->body_len)
         memcpy(at, body, len);

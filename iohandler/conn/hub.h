@@ -9,6 +9,7 @@
 #include <iohandler/handler.h>
 #include <iohandler/options.h>
 
+#include "base/clock.h"
 #include "exec/job.h"
 #include "exec/queue.h"
 #include "net/loop.h"
@@ -147,6 +148,17 @@ struct ioh__hub {
     uint64_t drain_until;
     uint64_t aborted; /* connections that had to be cut */
 };
+
+/* The time, for a deadline that begins while a connection is fed: it must not be short by what the callbacks of this
+ * batch took. */
+static inline uint64_t ioh__hub_now(struct ioh__hub *hub)
+{
+    if (hub->now_is_old) {
+        hub->now_is_old = false;
+        hub->loop.now = ioh__now_ms();
+    }
+    return hub->loop.now;
+}
 
 /* A connection's id: generation, loop, slot. */
 static inline ioh_conn_id ioh__make_id(const struct ioh__hub *hub, const struct ioh__chan *chan)

@@ -28,61 +28,63 @@ struct ioh__times {
     uint64_t called, busy; /* of who runs the callbacks: on_request; how long all of them took */
 };
 
+/* Each request begins with zeros in two groups and nothing new elsewhere: what the others hold is set before it is
+ * looked at. */
 struct ioh_req {
     ioh_conn *conn;
     uint32_t number;
+    struct ioh__http1_head head; /* does not change while a callback runs */
 
-    /* the head: in the receive buffer while the turn feeds from it, then in a copy. It does not change
-     * while a callback runs. */
+    /* zeros, from user to completing: the callbacks' side */
+    void *user;
+    /* of the head: in the receive buffer while the turn feeds from it, then in a copy */
     const char *base;
     char *copy;
-    size_t copy_room;
-    struct ioh__http1_head head;
-
-    /* the callbacks' side */
-    void *user;
+    char *ws_fields;       /* malloc's: "Name: value\r\n" for the 101; NULL: none */
     enum ioh__answer said; /* as far as the host has answered */
-    int64_t said_left;     /* of the length it announced; -1: none */
     bool deferred;
-    bool fresh;        /* on_request runs, or is about to */
-    bool gathers;      /* ioh_req_gather(), */
-    size_t gather_max; /* up to this */
-    bool upgrading;    /* on_ws_upgrade has not answered yet */
-    char *ws_fields;   /* malloc's: "Name: value\r\n" for the 101; NULL: none */
-    size_t ws_fields_len;
+    bool fresh;      /* on_request runs, or is about to */
+    bool gathers;    /* ioh_req_gather() */
+    bool upgrading;  /* on_ws_upgrade has not answered yet */
+    bool completing; /* on_complete runs, or is about to */
 
-    /* the loop's side: reading, */
-    struct ioh__http1_body body;
+    size_t copy_room;
+    size_t ws_fields_len;
+    size_t gather_max; /* gathers: up to this */
+    int64_t said_left; /* of the length that the host announced; -1: none */
+
+    /* zeros, from gathered to more_wanted: the loop's side, reading */
     struct ioh__block gathered;
     struct ioh__block trailers; /* the lines of those that may be told */
-    uint64_t drained;           /* bytes of body that came after the answer */
     bool body_whole;            /* the request has been read to its end */
     bool continue_pending;      /* the client waits for a 100 (RFC 9110 10.1.1) */
     bool called;                /* on_request has run: on_complete is due */
     /* and answering */
-    enum ioh__answer answer;
-    int status;
     bool close;     /* the connection ends after this answer */
     bool chunked;   /* the answer's body is */
     bool send_body; /* false: HEAD, 204, 304 */
     bool event_stream;
-    bool more_wanted;             /* the host has not said that it has nothing now */
-    struct ioh__squeeze *squeeze; /* what compresses it; NULL: nothing does */
-    int64_t left;                 /* of an announced length, -1: not announced */
+    enum ioh__answer answer;
+    int status;
     uint64_t body_sent;
-    uint32_t comment_ms; /* event stream: after so much silence a comment */
-    ioh_more_fn more;    /* ioh_respond_pull() */
-    void *more_user;
-    bool completing; /* on_complete runs, or is about to */
+    struct ioh__squeeze *squeeze; /* what compresses it; NULL: nothing does */
+    ioh_more_fn more;             /* ioh_respond_pull() */
+    bool more_wanted;             /* the host has not said that it has nothing now */
 
-    struct ioh__times times;          /* not zeroed with the rest */
+    struct ioh__http1_body body;
+    uint64_t drained;    /* bytes of body that came after the answer */
+    int64_t left;        /* of an announced length, -1: not announced */
+    uint32_t comment_ms; /* event stream: after so much silence a comment */
+    void *more_user;
+
+    struct ioh__times times;
     struct ioh__http1_field fields[]; /* options.max_headers */
 };
 
 struct ioh_response {
     _Atomic uint32_t refs;
     int status;
-    size_t status_len; /* the status line stands first, */
+    size_t date;       /* the status line stands first, then room for the Date line, */
     size_t fields_len; /* then all fields and the empty line, */
     size_t body_len;   /* then the body */
     char bytes[];
@@ -95,6 +97,9 @@ struct ioh_response {
 /* One step of an answer, on the thread that holds the loop. Its buf and file are consumed, `shared` is not.
  * Answers as the public functions do. */
 int ioh__reply_apply(ioh_req *req, struct ioh__reply *reply);
+
+/* The same with a shared answer. */
+int ioh__reply_apply_shared(ioh_req *req, const ioh_response *response);
 
 /* Any thread: a message that carries a step of the answer to the request named id, independent of the caller's
  * memory. NULL: out of memory; its buf and file are consumed all the same. */
@@ -128,7 +133,7 @@ void ioh__respond_comment(ioh_req *req);
 static inline uint64_t ioh__comment_at(const ioh_req *req)
 {
     bool open = req->event_stream && req->answer == IOH__ANSWER_STREAMING && req->body_whole;
-    return open ? req->conn->hub->loop.now + req->comment_ms : 0;
+    return open ? ioh__hub_now(req->conn->hub) + req->comment_ms : 0;
 }
 
 #endif

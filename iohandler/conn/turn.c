@@ -165,10 +165,7 @@ static bool feed_current(struct ioh__hub *hub, struct ioh__job *job)
             return true;
         conn->waiting = got == IOH__FEED_WAIT;
     }
-    if (hub->now_is_old) {
-        hub->now_is_old = false;
-        hub->loop.now = ioh__now_ms();
-    }
+    ioh__hub_now(hub);
     hub->cur = NULL;
     conn->proto->keep(conn);
     ioh__conn_keep(conn, hub->loop.rx + hub->rx_at, hub->rx_len - hub->rx_at);
@@ -462,11 +459,9 @@ void ioh__turn_expose(struct ioh__hub *hub)
         ioh__mailbox_ring(&hub->loop.mailbox);
 }
 
-void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job)
+/* The outcome of a callback that came from somewhere else than feed(). */
+static void done_beside(ioh_conn *conn, struct ioh__job *job)
 {
-    ioh_conn *conn = job->conn;
-    if (!conn)
-        return;
     switch (job->kind) {
     case IOH__JOB_OPEN:
         if (job->result == 0)
@@ -488,10 +483,23 @@ void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job)
         ioh__conn_touch(conn); /* there may be more of them */
         break;
     default:
+        break;
+    }
+}
+
+void ioh__turn_done(struct ioh__hub *hub, struct ioh__job *job)
+{
+    ioh_conn *conn = job->conn;
+    if (!conn)
+        return;
+    const unsigned beside = 1u << IOH__JOB_OPEN | 1u << IOH__JOB_PULL | 1u << IOH__JOB_DRAIN |
+                            1u << IOH__JOB_RUN | 1u << IOH__JOB_PEER_GONE;
+    if (beside >> job->kind & 1) {
+        done_beside(conn, job);
+    } else {
         conn->corked = false;
         if (conn->state == IOH__CONN_OPEN && conn->proto->done)
             conn->proto->done(conn, job);
-        break;
     }
     if (conn->state == IOH__CONN_DEAD && hub->cur != conn) {
         /* Its next callback comes in this turn, if its connections are still being looked at. */

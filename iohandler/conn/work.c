@@ -54,6 +54,7 @@ void ioh__work_park(struct ioh__hub *hub, struct ioh__work *w, bool taken)
     conn->busy = true;
     if (hub->cur != conn)
         return;
+    ioh__hub_now(hub);
     hub->cur = NULL;
     conn->waiting = true;
     ioh__conn_keep(conn, hub->loop.rx + hub->rx_at, hub->rx_len - hub->rx_at);

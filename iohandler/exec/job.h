@@ -51,6 +51,17 @@ struct ioh__job {
     void *user;
 };
 
+/* Fills in what all kinds have; the other fields keep what was there. */
+static inline void ioh__job_of_req(struct ioh__job *job, enum ioh__job_kind kind, ioh_conn *conn,
+                                   ioh_req *req)
+{
+    job->kind = kind;
+    job->conn = conn;
+    job->req = req;
+    job->data = NULL;
+    job->len = 0;
+}
+
 /* Calls the host. A job is only made for a callback that the host has. */
 void ioh__job_run(struct ioh__job *job, const struct ioh_handler *handler, void *state);
 

@@ -132,9 +132,10 @@ struct ioh__hub {
     /* jobs that other threads run */
     struct ioh__work *handoff, *handoff_last; /* made in this batch, not yet handed over */
     struct ioh__work *stalled;                /* found their queue full and wait (IOH_FULL_WAIT) */
-    bool handed;                              /* this turn handed some over */
-    uint32_t busy;                            /* connections whose callback runs elsewhere */
-    uint8_t *spare_rx[2];                     /* receive buffers at rest */
+    unsigned awaited; /* of them, and handed over in this turn: they may be back in a moment */
+    uint64_t await_from_ms; /* not before: somebody computes on this core */
+    uint32_t busy;          /* connections whose callback runs elsewhere */
+    uint8_t *spare_rx[2];   /* receive buffers at rest */
 
     /* a host that drives the loop */
     bool stepping; /* turn_next() answers false after each turn */

@@ -13,8 +13,13 @@
 #include "conn/work.h"
 #include "proto/http_date.h"
 
-#define TOPIC_VISITS 256  /* subscribers a turn: half a millisecond, then the others have theirs */
-#define AWAIT_ROUNDS 16   /* some 5 us when nobody else wants the core */
+#define TOPIC_VISITS 256 /* subscribers a turn: half a millisecond, then the others have theirs */
+#define AWAIT_ROUNDS 16  /* some 5 us when nobody else wants the core */
+/* Whoever computes keeps the core until the kernel's slice or tick is over, 1 to 4 ms, and all of them do so in turn.
+ * A yield longer than callbacks that are quick can take is taken for that, and there are none for a while. */
+#define AWAIT_NS 1000000u
+#define AWAIT_EACH_NS 20000u
+#define AWAIT_PAUSE_MS 1000u
 #define STALL_RETRY_MS 1u /* with a full queue this often; nothing tells when there is room */
 
 static ioh_conn *conn_of(struct ioh__chan *chan)
@@ -299,9 +304,18 @@ static void update_date(struct ioh__hub *hub)
  * many come back at once and none has to wake it. */
 static void await_work(struct ioh__hub *hub)
 {
-    hub->handed = false;
-    for (int i = 0; i < AWAIT_ROUNDS && !ioh__mailbox_any(&hub->loop.mailbox); i++)
+    uint64_t longest = AWAIT_NS + (uint64_t)hub->awaited * AWAIT_EACH_NS;
+    hub->awaited = 0;
+    if (hub->loop.now < hub->await_from_ms)
+        return;
+    uint64_t begin = ioh__exact_ns();
+    for (int i = 0; i < AWAIT_ROUNDS && !ioh__mailbox_any(&hub->loop.mailbox); i++) {
         sched_yield();
+        if (ioh__exact_ns() - begin > longest) {
+            hub->await_from_ms = hub->loop.now + AWAIT_PAUSE_MS;
+            return;
+        }
+    }
 }
 
 static void poll_once(struct ioh__hub *hub)
@@ -318,7 +332,7 @@ static void poll_once(struct ioh__hub *hub)
         sooner(hub->loop.now, tail_at, &timeout);
     if (!ioh__list_empty(&hub->work) || hub->own_pass.first)
         timeout = 0;
-    if (timeout != 0 && hub->handed && !hub->stepping)
+    if (timeout != 0 && hub->awaited && !hub->stepping)
         await_work(hub);
     ioh__loop_poll(&hub->loop, timeout);
     ioh__batch_tune(hub);

@@ -126,6 +126,13 @@ static struct ioh__work *make_work(struct ioh__hub *hub, const struct ioh__job *
     return w;
 }
 
+/* Is it likely to be back in a moment? Not what was late lately, nor what has a pool of its own. */
+static bool is_quick(const struct ioh__hub *hub, const struct ioh__work *w)
+{
+    const struct ioh_pool *pool = hub->crew->pool;
+    return !w->timed && (w->queue == w->job.conn->own_queue || (pool && w->queue == &pool->queue));
+}
+
 bool ioh__work_away(struct ioh__hub *hub, struct ioh__work *running)
 {
     struct ioh__job *job = &running->job;
@@ -152,6 +159,7 @@ bool ioh__work_away(struct ioh__hub *hub, struct ioh__work *running)
     else
         hub->handoff = w;
     hub->handoff_last = w;
+    hub->awaited += is_quick(hub, w);
     return true;
 }
 
@@ -251,7 +259,6 @@ void ioh__work_flush(struct ioh__hub *hub)
 {
     struct ioh__work *list = hub->handoff;
     hub->handoff = hub->handoff_last = NULL;
-    hub->handed = hub->handed || list;
     put_all(hub, list);
 }
 

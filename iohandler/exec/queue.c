@@ -3,8 +3,14 @@
 
 #include <sched.h>
 
+#include "base/clock.h"
+
 #define SPINS 200 /* looks at the count: about 5 us; what a sleep and a wake-up cost */
 #define YIELDS 2  /* instead, on one core */
+/* Whoever computes keeps a core that is given to him for milliseconds, and those who put tasks in count on the one who
+ * looks for them: after so long, */
+#define YIELD_NS 1000000u
+#define YIELD_PAUSE_NS 1000000000u /* nobody does for a while */
 
 void ioh__queue_init(struct ioh__queue *q, size_t limit, unsigned cores)
 {
@@ -92,18 +98,38 @@ bool ioh__queue_put_urgent(struct ioh__queue *q, struct ioh__task *task, bool (*
     return taken;
 }
 
-/* Looks for a while without the lock. */
-static void spin(struct ioh__queue *q)
+static bool has_news(const struct ioh__queue *q)
 {
-    for (int i = q->cores == 1 ? SPINS - YIELDS : 0; i < SPINS; i++) {
-        if (count_of(q) || atomic_load_explicit(&q->signalled, memory_order_relaxed))
-            return;
-        if (q->cores == 1)
-            sched_yield();
+    return count_of(q) || atomic_load_explicit(&q->signalled, memory_order_relaxed);
+}
+
+/* Looks for a while without the lock. Until when nobody is to do so again. */
+static uint64_t spin(const struct ioh__queue *q)
+{
+    for (int i = 0; i < SPINS && !has_news(q); i++) {
 #if defined(__x86_64__) || defined(__i386__)
         __builtin_ia32_pause();
 #endif
     }
+    return 0;
+}
+
+/* The same on one core, which others need to bring something. */
+static uint64_t yield(const struct ioh__queue *q)
+{
+    uint64_t begin = ioh__exact_ns();
+    for (int i = 0; i < YIELDS && !has_news(q); i++)
+        sched_yield();
+    uint64_t now = ioh__exact_ns();
+    return now - begin > YIELD_NS ? now + YIELD_PAUSE_NS : 0;
+}
+
+/* Is it time to look, and is nobody else at it? Then this thread is. */
+static bool begin_spin(struct ioh__queue *q)
+{
+    bool free = false;
+    return (q->cores > 1 || ioh__exact_ns() >= q->spin_from_ns) &&
+           atomic_compare_exchange_strong(&q->spinning, &free, true);
 }
 
 struct ioh__task *ioh__queue_pop(struct ioh__queue *q)
@@ -112,11 +138,11 @@ struct ioh__task *ioh__queue_pop(struct ioh__queue *q)
     pthread_mutex_lock(&q->lock);
     q->idle++;
     while (!q->first && !q->closed) {
-        bool free = false;
-        if (!spun && atomic_compare_exchange_strong(&q->spinning, &free, true)) {
+        if (!spun && begin_spin(q)) {
             pthread_mutex_unlock(&q->lock);
-            spin(q);
+            uint64_t from = q->cores == 1 ? yield(q) : spin(q);
             pthread_mutex_lock(&q->lock);
+            q->spin_from_ns = from;
             atomic_store(&q->spinning, false);
             spun = true;
         } else {

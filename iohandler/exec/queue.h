@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct ioh__task {
     struct ioh__task *next;
@@ -27,6 +28,7 @@ struct ioh__queue {
     unsigned waking; /* sleepers that have been signalled and have not come yet */
     unsigned cores;
     bool closed;
+    uint64_t spin_from_ns;  /* on one core nobody spins before this */
     _Atomic size_t count;   /* tasks; changed under the lock, read by spinners and statistics */
     _Atomic bool spinning;  /* one thread looks at count */
     _Atomic bool signalled; /* closed, for the spinner */

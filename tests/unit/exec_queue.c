@@ -436,7 +436,7 @@ static void urgent_tasks_among_others_are_all_run(void **state)
     struct answer yes = {.yes = true};
     pthread_t threads[THREADS];
     unsigned put = 0;
-    begin(TASKS);
+    begin(2 * TASKS); /* the threads may not come to run before all are in */
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, serve, NULL), 0);
     for (unsigned i = 0; i < TASKS; i++) {
@@ -451,6 +451,52 @@ static void urgent_tasks_among_others_are_all_run(void **state)
     assert_int_equal(yes.asked, put);
     assert_int_equal(atomic_load(&urgent_ran), put);
     end();
+}
+
+/* ---- on one core */
+
+static atomic_int yields, yield_us;
+
+int __real_sched_yield(void);
+
+int __wrap_sched_yield(void)
+{
+    atomic_fetch_add(&yields, 1);
+    if (atomic_load(&yield_us))
+        usleep((unsigned)atomic_load(&yield_us));
+    return __real_sched_yield();
+}
+
+/* How often a thread that takes three tasks, one after the other, gives its only core away; each time it takes so long. */
+static int yields_of_three(int us)
+{
+    pthread_t thread;
+    struct item items[3];
+    queue = calloc(1, sizeof *queue);
+    assert_non_null(queue);
+    ioh__queue_init(queue, 10, 1);
+    atomic_store(&yield_us, us);
+    atomic_store(&yields, 0);
+    atomic_store(&plain_ran, 0);
+    assert_int_equal(pthread_create(&thread, NULL, serve, NULL), 0);
+    for (unsigned i = 0; i < 3; i++) {
+        wait_until(idle() == 1 && !atomic_load(&queue->spinning));
+        assert_null(ioh__queue_put(queue, chain(&items[i], 1, 0)));
+        wait_until(atomic_load(&plain_ran) == i + 1);
+    }
+    wait_until(idle() == 1 && !atomic_load(&queue->spinning));
+    ioh__queue_close(queue);
+    pthread_join(thread, NULL);
+    end();
+    return atomic_load(&yields);
+}
+
+static void a_core_that_does_not_come_back_soon_is_not_given_away_again(void **state)
+{
+    (void)state;
+    int slow = yields_of_three(5000);
+    assert_int_equal(slow, 2);
+    assert_true(yields_of_three(0) > slow);
 }
 
 int main(void)
@@ -468,6 +514,7 @@ int main(void)
         cmocka_unit_test(no_thread_sleeps_beside_a_task_while_the_others_are_busy),
         cmocka_unit_test(many_producers_and_consumers_lose_and_double_nothing),
         cmocka_unit_test(urgent_tasks_among_others_are_all_run),
+        cmocka_unit_test(a_core_that_does_not_come_back_soon_is_not_given_away_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

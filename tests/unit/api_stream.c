@@ -218,6 +218,8 @@ static void drain_comes_once_although_the_queue_goes_on_falling(void **state)
 static void pour(struct host *h, ioh_req *req)
 {
     struct seen *s = host_seen(ioh_req_conn(req));
+    /* On its way to the loop a piece is counted twice for a moment. */
+    size_t most = h->options.send_high + (host_is_direct(h) ? 2 : 3) * PIECE;
     int rc = 0;
     while (rc == 0 && s->number < LONG_BODY) {
         rc = ioh_respond_data(req, bytes + s->number, PIECE);
@@ -225,7 +227,7 @@ static void pour(struct host *h, ioh_req *req)
         if (rc < 0)
             return;
         s->number += PIECE;
-        CHECK(h, ioh_conn_queued(ioh_req_conn(req)) < h->options.send_high + 2 * PIECE);
+        CHECK(h, ioh_conn_queued(ioh_req_conn(req)) < most);
     }
     if (rc == 0)
         CHECK(h, ioh_respond_end(req) >= 0);

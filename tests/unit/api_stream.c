@@ -219,7 +219,7 @@ static void pour(struct host *h, ioh_req *req)
 {
     struct seen *s = host_seen(ioh_req_conn(req));
     /* On its way to the loop a piece is counted twice for a moment. */
-    size_t most = h->options.send_high + (host_is_direct(h) ? 2 : 3) * PIECE;
+    size_t most = h->options.send_high + (host_is_direct(h) ? 2u : 3u) * PIECE;
     int rc = 0;
     while (rc == 0 && s->number < LONG_BODY) {
         rc = ioh_respond_data(req, bytes + s->number, PIECE);

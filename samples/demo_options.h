@@ -18,7 +18,7 @@ static const char usage[] =
     "  --pool-threads N        --pool-queue N        of auto and pool\n"
     "  --pool-full P           a full queue: default, refuse, wait, close\n"
     "  --handoff-us N          auto: a callback is late after this\n"
-    "  --pool-nice N           the pool's threads are so much nicer than the others\n"
+    "  --pool-nice N           the pool's threads are so much nicer; 20: get what is left\n"
     "  --slow-threads N        a pool of its own for /slow and /burn\n"
     "  --head-timeout-ms N     --idle-timeout-ms N   --body-timeout-ms N\n"
     "  --write-timeout-ms N    --close-timeout-ms N  0 or absent: the library's own\n"

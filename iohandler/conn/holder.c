@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/share.h"
 #include "conn/batch.h"
 #include "conn/reach.h"
 #include "conn/req.h"
@@ -184,28 +184,41 @@ static void run_work(struct ioh__work *w)
     ioh__mailbox_post(&hub->loop.mailbox, &w->done.mail);
 }
 
-/* This thread's nice value; a system call only where it changes. */
-static void be_nice(int *now, int want)
+/* What this thread wants of the cores: all that is its due while it holds a hub. */
+struct shares {
+    struct ioh__share full, less;
+    bool differ, is_less;
+};
+
+static void begin_share(struct shares *s, unsigned nice)
 {
-    if (*now == want)
+    s->is_less = false;
+    s->differ = nice && ioh__share_read(&s->full);
+    if (s->differ)
+        s->less = ioh__share_less(&s->full, nice);
+}
+
+/* A system call only where it changes. */
+static void change_share(struct shares *s, bool less)
+{
+    if (!s->differ || s->is_less == less)
         return;
-    *now = want;
-    setpriority(PRIO_PROCESS, 0, want); /* of this thread alone, on Linux */
+    s->is_less = less;
+    ioh__share_take(less ? &s->less : &s->full);
 }
 
 void ioh__serve(struct ioh__queue *queue, unsigned nice, void (*hub_ended)(void *arg), void *arg)
 {
     struct ioh__task *task;
-    const int base = getpriority(PRIO_PROCESS, 0), raised = base + (int)nice;
-    int now = base;
+    struct shares shares;
+    begin_share(&shares, nice);
     while ((task = ioh__queue_pop(queue))) {
         struct ioh__work *w = ioh__container(task, struct ioh__work, task);
+        change_share(&shares, !w->take_over);
         if (!w->take_over) {
-            be_nice(&now, raised);
             run_work(w);
             continue;
         }
-        be_nice(&now, base);
         struct ioh__hub *hub = w->hub;
         take_over(w);
         if (ioh__hold(hub))

@@ -13,7 +13,7 @@
 /* Goes round until the hub has ended (true) or was taken from under a callback (false). */
 bool ioh__hold(struct ioh__hub *hub);
 
-/* Runs what comes until the queue is closed, at a nice value raised by nice, except while it holds a hub. hub_ended(arg)
+/* Runs what comes until the queue is closed, as nice as options.pool_nice says by nice, except while it holds a hub. hub_ended(arg)
  * is told each time a hub ended that was taken over here. */
 void ioh__serve(struct ioh__queue *queue, unsigned nice, void (*hub_ended)(void *arg), void *arg);
 

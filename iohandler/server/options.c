@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
+#include "base/share.h"
 #include "server/server.h"
 
 /* Version 1: a host's struct is never smaller. Its layout is free until 1.0, and from then on nothing in it
@@ -98,7 +99,7 @@ static int check(const struct ioh_options *o, char *error)
         {"epoll_threads", o->epoll_threads, 1, IOH__MAX_LOOPS},
         {"work_op_threads", o->work_op_threads, 0, 10000},
         {"pool_threads", o->pool_threads, 0, 10000},
-        {"pool_nice", o->pool_nice, 0, 19},
+        {"pool_nice", o->pool_nice, 0, IOH__SHARE_LEFTOVER},
         {"no_environment", o->no_environment, 0, 1},
         {"max_head_bytes", o->max_head_bytes, 64, 65535},
         {"max_uri_bytes", o->max_uri_bytes, 1, o->max_head_bytes},

@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/share.h"
 #include "conn/holder.h"
 #include "conn/reach.h"
 #include "conn/single.h"
@@ -154,11 +154,19 @@ static void add_pool(ioh_server *s, struct ioh_pool *pool, unsigned nice)
     }
 }
 
-static void *raise_and_lower(void *possible)
+struct trial {
+    unsigned nice;
+    bool possible;
+};
+
+static void *raise_and_lower(void *arg)
 {
-    int base = getpriority(PRIO_PROCESS, 0);
-    *(bool *)possible =
-        setpriority(PRIO_PROCESS, 0, base + 1) == 0 && setpriority(PRIO_PROCESS, 0, base) == 0;
+    struct trial *t = arg;
+    struct ioh__share full, less;
+    if (ioh__share_read(&full)) {
+        less = ioh__share_less(&full, t->nice);
+        t->possible = ioh__share_take(&less) && ioh__share_take(&full);
+    }
     return NULL;
 }
 
@@ -166,13 +174,13 @@ static void *raise_and_lower(void *possible)
  * trial tells; it takes a thread of its own, which may be stuck afterwards. */
 static unsigned pool_nice(ioh_server *s, bool watched)
 {
-    pthread_t trial;
-    bool possible = false;
+    pthread_t thread;
+    struct trial trial = {.nice = s->options.pool_nice};
     if (s->options.pool_nice == 0 || !watched)
         return s->options.pool_nice;
-    if (pthread_create(&trial, NULL, raise_and_lower, &possible) == 0)
-        pthread_join(trial, NULL);
-    if (possible)
+    if (pthread_create(&thread, NULL, raise_and_lower, &trial) == 0)
+        pthread_join(thread, NULL);
+    if (trial.possible)
         return s->options.pool_nice;
     ioh__log_add(&s->hubs[0]->loop.log, IOH_LOG_WARN,
                  "pool_nice is left alone: this process may not lower a nice value again");

@@ -20,8 +20,8 @@ HOL_MODES = {
     "auto": AUTO,
     "auto, slow pool": AUTO + ("--slow-threads", str(SLOW_CLIENTS)),
     "pool": ("--exec", "pool", "--pool-threads", str(2 * SLOW_CLIENTS)),
-    "auto, nice": AUTO + ("--pool-nice", "19"),
-    "pool, nice": ("--exec", "pool", "--slow-threads", str(SLOW_CLIENTS), "--pool-nice", "19"),
+    "auto, nice": AUTO + ("--pool-nice", "20"),
+    "pool, nice": ("--exec", "pool", "--slow-threads", str(SLOW_CLIENTS), "--pool-nice", "20"),
     "affine": AFFINE,
     "threads": THREADS,
 }

@@ -1,8 +1,6 @@
 /* options.pool_nice: callbacks of pools beside the others run nicer, whoever holds a loop never does. The nice values are this
  * program's own, so that it needs no privilege. */
-#include <errno.h>
-#include <sys/resource.h>
-
+#include "base/share.h"
 #include "support/common.h"
 
 #define BASE 3
@@ -11,21 +9,21 @@
 static _Thread_local int raised; /* of this thread, beyond BASE */
 static _Atomic bool may_lower;
 
-int __wrap_getpriority(__priority_which_t which, id_t who)
+bool __wrap_ioh__share_read(struct ioh__share *share);
+bool __wrap_ioh__share_take(const struct ioh__share *share);
+
+bool __wrap_ioh__share_read(struct ioh__share *share)
 {
-    assert_true(which == PRIO_PROCESS && who == 0);
-    return BASE + raised;
+    *share = (struct ioh__share){.nice = BASE + raised};
+    return true;
 }
 
-int __wrap_setpriority(__priority_which_t which, id_t who, int value)
+bool __wrap_ioh__share_take(const struct ioh__share *share)
 {
-    assert_true(which == PRIO_PROCESS && who == 0);
-    if (value - BASE < raised && !may_lower) {
-        errno = EACCES;
-        return -1;
-    }
-    raised = value - BASE;
-    return 0;
+    if (share->nice - BASE < raised && !may_lower)
+        return false;
+    raised = share->nice - BASE;
+    return true;
 }
 
 static void tell_nice(ioh_req *req, void *state)

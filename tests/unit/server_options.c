@@ -165,7 +165,7 @@ static const struct range {
     {"pool_queue", 1, UINT32_MAX},
     {"pool_full", IOH_FULL_DEFAULT, IOH_FULL_CLOSE},
     {"handoff_us", 1, UINT32_MAX},
-    {"pool_nice", 1, 19},
+    {"pool_nice", 1, 20},
     {"no_environment", 0, 1},
     {"max_head_bytes", 64, 65535},
     {"max_uri_bytes", 1, 16384},

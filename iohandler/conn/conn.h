@@ -246,6 +246,16 @@ bool ioh__conn_drops(ioh_conn *conn, size_t len);
 /* The answer of a sending function after bytes were queued: 0, IOH_QUEUED or IOH_EFULL. */
 int ioh__conn_queued(ioh_conn *conn);
 
+/* The same for where it is asked very often. */
+static inline int ioh__conn_queued_here(ioh_conn *conn)
+{
+    if (conn->hub->cur != conn || conn->out.bytes > conn->hub->options->send_high)
+        return ioh__conn_queued(conn);
+    /* At once, and not only when it settles: a callback that loses its loop now must not see less. */
+    atomic_store_explicit(&conn->queued, conn->out.bytes, memory_order_relaxed);
+    return 0;
+}
+
 /* The queue is above send_max: a reset. Answers IOH_EFULL. */
 int ioh__conn_too_much(ioh_conn *conn);
 

@@ -9,17 +9,6 @@
 #define FRUGAL 512u  /* a block for a single message, say of a broadcast to thousands */
 #define LOAD 65536u  /* a block of a file that has to be read; a multiple of TLS records */
 
-/* A block of copied bytes (they follow the struct), or a reference to a buf or a file. */
-struct ioh__seg {
-    struct ioh__seg *next;
-    ioh_buf *buf;
-    struct ioh__file *file;
-    uint64_t from;     /* file: where in it the part begins */
-    size_t begin, end; /* what is still to be sent */
-    size_t room;       /* block: how many bytes fit */
-    size_t block;      /* what the memory pool gave; 0: scratch memory, of the first one only */
-};
-
 static char *seg_bytes(struct ioh__seg *seg)
 {
     return seg->buf ? (char *)seg->buf->data : (char *)(seg + 1);
@@ -57,28 +46,18 @@ static struct ioh__seg *borrow(struct ioh__outq *q, struct ioh__scratch *scratch
     return seg;
 }
 
-__attribute__((noinline)) static struct ioh__seg *
-new_block(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy)
+char *ioh__outq_reserve_block(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy)
 {
     struct ioh__seg *seg = roomy && !q->last ? borrow(q, &mem->scratch, len) : NULL;
-    if (seg)
-        return seg;
-    size_t room = (roomy || q->last ? ROOMY : FRUGAL) - sizeof *seg;
-    return append(q, mem, len > room ? len : room);
-}
-
-char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy)
-{
-    struct ioh__seg *seg = q->last;
-    if (!seg || seg->buf || seg->file || seg->room - seg->end < len) {
-        seg = new_block(q, mem, len, roomy);
-        if (!seg)
-            return NULL;
+    if (!seg) {
+        size_t room = (roomy || q->last ? ROOMY : FRUGAL) - sizeof *seg;
+        seg = append(q, mem, len > room ? len : room);
     }
-    char *at = seg_bytes(seg) + seg->end;
-    seg->end += len;
+    if (!seg)
+        return NULL;
+    seg->end = len;
     q->bytes += len;
-    return at;
+    return seg_bytes(seg);
 }
 
 void ioh__outq_trim(struct ioh__outq *q, size_t unused)
@@ -111,7 +90,7 @@ bool ioh__outq_take_buf(struct ioh__outq *q, struct ioh__mem *mem, ioh_buf *buf,
         return false;
     }
     seg->buf = buf;
-    seg->end = buf->len;
+    seg->end = seg->room = buf->len;
     q->bytes += buf->len;
     return true;
 }
@@ -126,7 +105,7 @@ bool ioh__outq_take_file(struct ioh__outq *q, struct ioh__mem *mem, struct ioh__
     }
     seg->file = file;
     seg->from = at;
-    seg->end = len;
+    seg->end = seg->room = len;
     q->bytes += len;
     return true;
 }

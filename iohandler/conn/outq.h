@@ -18,17 +18,39 @@
 #define IOH__OUT_COPY_MAX 4096u /* a buf up to this is copied: cheaper than one more iovec */
 #define IOH__OUT_IOV 64
 
-struct ioh__seg;
+/* A block of copied bytes (they follow the struct), or a reference to a buf or a file. */
+struct ioh__seg {
+    struct ioh__seg *next;
+    ioh_buf *buf;
+    struct ioh__file *file;
+    uint64_t from;     /* file: where in it the part begins */
+    size_t begin, end; /* what is still to be sent */
+    size_t room;       /* block: how many bytes fit; references are full */
+    size_t block;      /* what the memory pool gave; 0: scratch memory, of the first one only */
+};
 
 struct ioh__outq {
     struct ioh__seg *first, *last;
     size_t bytes;
 };
 
-/* Room for len bytes in one piece at the end; they count as queued at once and must be written before
+/* The same as ioh__outq_reserve(), in a block of its own. */
+char *ioh__outq_reserve_block(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy);
+
+/* Room for len > 0 bytes in one piece at the end; they count as queued at once and must be written before
  * anything else is done with the queue. roomy: more will follow in this turn, and then all of it is sent or
  * ioh__outq_rest() is called. NULL: out of memory. */
-char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len, bool roomy);
+static inline char *ioh__outq_reserve(struct ioh__outq *q, struct ioh__mem *mem, size_t len,
+                                      bool roomy)
+{
+    struct ioh__seg *seg = q->last;
+    if (!seg || seg->room - seg->end < len)
+        return ioh__outq_reserve_block(q, mem, len, roomy);
+    char *at = (char *)(seg + 1) + seg->end;
+    seg->end += len;
+    q->bytes += len;
+    return at;
+}
 
 /* Takes back the last `unused` bytes of what was just reserved. */
 void ioh__outq_trim(struct ioh__outq *q, size_t unused);

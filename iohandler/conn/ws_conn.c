@@ -224,8 +224,8 @@ static bool waits(const ioh_conn *conn)
 }
 
 /* The short way: a message that lies there as a whole, of an open WebSocket. false: something else, or not now. */
-static bool next_plain(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
-                       struct ioh__job *job)
+static inline __attribute__((always_inline)) bool
+next_plain(ioh_conn *conn, uint8_t *data, size_t len, size_t *used, struct ioh__job *job)
 {
     struct ioh__hub *hub = conn->hub;
     struct ioh__ws_conn *w = &conn->as.ws;
@@ -242,7 +242,7 @@ static bool next_plain(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
     return true;
 }
 
-bool ioh__ws_next(ioh_conn *conn, struct ioh__job *job)
+__attribute__((noinline)) bool ioh__ws_next(ioh_conn *conn, struct ioh__job *job)
 {
     struct ioh__hub *hub = conn->hub;
     return !conn->queue && !conn->late && !hub->loop.log.count &&

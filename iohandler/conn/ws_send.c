@@ -17,17 +17,30 @@
 
 #define CONTROL_MAX 125u /* RFC 6455 5.5 */
 
-int ioh__ws_queue_frame(ioh_conn *conn, int op, const void *data, size_t len)
+/* A message as it is, or a control frame. Inside its callers, with all that it calls as a rule: together they are what
+ * sending a small message costs. */
+static inline __attribute__((always_inline)) int queue_frame(ioh_conn *conn, int op,
+                                                             const void *data, size_t len)
 {
     size_t header_len = ioh__ws_header_len(len);
-    char *at = ioh__outq_reserve(&conn->out, &conn->hub->loop.mem, header_len + len,
-                                 ioh__conn_is_current(conn));
+    bool current = ioh__conn_is_current(conn);
+    char *at = ioh__outq_reserve(&conn->out, &conn->hub->loop.mem, header_len + len, current);
     if (!at)
         return ioh__conn_no_memory(conn);
-    ioh__ws_header_write((uint8_t *)at, op, len);
+    if (len < 126) {
+        at[0] = (char)(0x80 | op);
+        at[1] = (char)len;
+    } else {
+        ioh__ws_header_write((uint8_t *)at, op, len);
+    }
     if (len)
         memcpy(at + header_len, data, len);
-    return ioh__conn_queued(conn);
+    return ioh__conn_queued_here(conn);
+}
+
+int ioh__ws_queue_frame(ioh_conn *conn, int op, const void *data, size_t len)
+{
+    return queue_frame(conn, op, data, len);
 }
 
 void ioh__ws_queue_close(ioh_conn *conn, int code, const void *reason, size_t len)
@@ -108,7 +121,7 @@ static int send_plain(ioh_conn *conn, int op, const void *data, size_t len)
     if (ioh__conn_drops(conn, len))
         return IOH_EFULL;
     count_sent(conn, op);
-    return ioh__ws_queue_frame(conn, op, data, len);
+    return queue_frame(conn, op, data, len);
 }
 
 /* packed: see ioh__ws_pack_alone(). */

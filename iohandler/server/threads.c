@@ -95,8 +95,18 @@ static void thread_ready(ioh_server *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+/* Nobody cancels a thread of the library. Around recv(), send() and the like glibc marks a thread of several as one that
+ * may be cancelled there and then, with two locked instructions for each call; it spares them where that is how the
+ * thread is anyway. */
+static void spare_marks(void)
+{
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+}
+
 static void *run_thread(void *arg)
 {
+    spare_marks();
     struct ioh__thread *t = arg;
     ioh_server *s = t->server;
     ioh__self.server = s;

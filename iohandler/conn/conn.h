@@ -279,6 +279,10 @@ void ioh__ws_begin(ioh_conn *conn, const struct ioh__deflate_terms *terms);
  * without the turn. */
 bool ioh__ws_next(ioh_conn *conn, struct ioh__job *job);
 
+/* After on_request ran here, for the connection that is being fed: is all said, nothing left to read, and on_complete
+ * due? Then the job is that. false: the turn goes on, nothing has changed. */
+bool ioh__http1_next(ioh_conn *conn, struct ioh__job *job);
+
 /* What ioh_ws_send_frame() and ioh_ws_close() do, on the thread that holds the loop. */
 int ioh__ws_send_frame_now(ioh_conn *conn, ioh_buf *frame);
 void ioh__ws_close_now(ioh_conn *conn, int code, const char *reason, size_t len);

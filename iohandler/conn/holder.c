@@ -124,19 +124,30 @@ static bool run_messages(struct ioh__hub *hub, struct ioh__work *w)
     return true;
 }
 
+/* Is the job that follows there without the turn? Most often it is on_complete. */
+static bool goes_on(struct ioh__hub *hub, struct ioh__job *job)
+{
+    return job->kind == IOH__JOB_REQUEST && hub->cur == job->conn && !hub->loop.log.count &&
+           ioh__http1_next(job->conn, job);
+}
+
 bool ioh__hold(struct ioh__hub *hub)
 {
+    bool there = false;
     for (;;) {
         struct ioh__work *w = hub->running;
-        if (!ioh__turn_next(hub, &w->job))
+        if (!there && !ioh__turn_next(hub, &w->job))
             break;
+        there = false;
         if (ioh__work_away(hub, w))
             continue;
         if (late_stop(hub) && is_pointless(&w->job))
             ioh__work_skipped(w);
         else if (!run_messages(hub, w))
             return false;
-        ioh__turn_done(hub, &w->job);
+        there = goes_on(hub, &w->job);
+        if (!there)
+            ioh__turn_done(hub, &w->job);
     }
     return true;
 }

@@ -1,4 +1,4 @@
-/* What the parts of HTTP/1 on a connection share: http1_conn.c (the steps), http1_input.c (bodies). The thread
+/* What the parts of HTTP/1 on a connection share: http1_conn.c (the steps), http1_upgrade.c, http1_input.c (bodies). The thread
  * that holds the loop.
  */
 #ifndef IOH_CONN_HTTP1_H
@@ -18,6 +18,17 @@ enum ioh__http1_step {
 
 /* Answers for the host and ends the connection; what still comes is dropped. */
 void ioh__http1_refuse(ioh_conn *conn, const struct ioh__http1_fault *fault);
+
+/* The request is over, for whatever reason: gives back what it holds; none: nothing. */
+void ioh__http1_free_req(ioh_conn *conn);
+
+/* ---- upgrades (http1_upgrade.c) */
+
+/* The request wants a WebSocket: as ioh__proto_ops.feed. */
+enum ioh__feed ioh__http1_begin_upgrade(ioh_conn *conn, struct ioh__job *job);
+
+/* on_ws_upgrade has answered. */
+void ioh__http1_upgrade_decided(ioh_conn *conn, const struct ioh__job *job);
 
 /* ---- bodies */
 

@@ -18,7 +18,6 @@
 #include "base/clock.h"
 #include "conn/crew.h"
 #include "conn/http1.h"
-#include "proto/ws_shake.h"
 
 static const struct ioh_handler *handler_of(const ioh_conn *conn)
 {
@@ -31,7 +30,7 @@ static bool holds_more(const ioh_req *req)
     return req->copy || req->gathered.room || req->trailers.room || req->ws_fields || req->squeeze;
 }
 
-static void free_req(ioh_conn *conn)
+void ioh__http1_free_req(ioh_conn *conn)
 {
     struct ioh__hub *hub = conn->hub;
     ioh_req *req = conn->as.http1.req;
@@ -128,112 +127,7 @@ void ioh__http1_refuse(ioh_conn *conn, const struct ioh__http1_fault *fault)
         h->step = IOH__HTTP1_FINISH;
 }
 
-/* ---- upgrade */
-
-/* false: no extensions but something else stands there (RFC 6455 9.1). */
-static bool agree_on_deflate(const ioh_req *req, struct ioh__deflate_terms *terms,
-                             struct ioh__http1_fault *fault)
-{
-    const struct ioh_options *o = req->conn->hub->options;
-    *fault = (struct ioh__http1_fault){400, "WebSocket handshake: malformed extensions", 0};
-    return ioh__deflate_agree(req->base, &req->head, (enum ioh__deflate_mode)o->ws_deflate,
-                              o->ws_deflate_window, terms, &fault->offset);
-}
-
-static bool put_extension(ioh_conn *conn, const struct ioh__deflate_terms *terms)
-{
-    static const char name[] = "\r\nSec-WebSocket-Extensions: ";
-    struct ioh__mem *mem = &conn->hub->loop.mem;
-    char value[IOH__DEFLATE_ANSWER_MAX];
-    size_t len = ioh__deflate_answer(terms, value);
-    return ioh__outq_copy(&conn->out, mem, name, sizeof name - 1, false) &&
-           ioh__outq_copy(&conn->out, mem, value, len, false);
-}
-
-static void accept_websocket(ioh_conn *conn, const struct ioh_ws_accept *accept)
-{
-    static const char head[] = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n"
-                               "Connection: Upgrade\r\nSec-WebSocket-Accept: ";
-    static const char protocol[] = "\r\nSec-WebSocket-Protocol: ";
-    ioh_req *req = conn->as.http1.req;
-    struct ioh__mem *mem = &conn->hub->loop.mem;
-    struct ioh__http1_fault fault;
-    struct ioh_str key;
-    char accept_key[IOH__WS_ACCEPT_LEN];
-    const char *name = accept->protocol;
-    struct ioh__deflate_terms terms;
-    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
-        !agree_on_deflate(req, &terms, &fault) || ioh__ws_accept_key(key, accept_key)) {
-        ioh__conn_no_memory(conn);
-        return;
-    }
-    bool ok = ioh__outq_copy(&conn->out, mem, head, sizeof head - 1, false) &&
-              ioh__outq_copy(&conn->out, mem, accept_key, sizeof accept_key, false);
-    if (ok && name)
-        ok = ioh__outq_copy(&conn->out, mem, protocol, sizeof protocol - 1, false) &&
-             ioh__outq_copy(&conn->out, mem, name, strlen(name), false);
-    if (ok && terms.server_bits)
-        ok = put_extension(conn, &terms);
-    ok = ok && ioh__outq_copy(&conn->out, mem, "\r\n", 2, false) &&
-         ioh__outq_copy(&conn->out, mem, req->ws_fields, req->ws_fields_len, false);
-    if (!ok || !ioh__outq_copy(&conn->out, mem, "\r\n", 2, false)) {
-        ioh__conn_no_memory(conn);
-        return;
-    }
-    free_req(conn);
-    ioh__ws_begin(conn, &terms);
-}
-
-static void upgrade_decided(ioh_conn *conn, const struct ioh__job *job)
-{
-    struct ioh__http1_conn *h = &conn->as.http1;
-    ioh_req *req = h->req;
-    const char *protocol = job->accept.protocol;
-    int status = job->result;
-    h->step = IOH__HTTP1_FINISH;
-    req->upgrading = false;
-    if (req->answer == IOH__ANSWER_STREAMING) {
-        ioh__conn_die(conn, IOH__END_LOCAL, true);
-        return;
-    }
-    if (req->answer == IOH__ANSWER_DONE)
-        return;
-    if (status == 0 && protocol && !ioh__ws_protocol_offered(req->base, &req->head, protocol)) {
-        ioh__log_add(&conn->hub->loop.log, IOH_LOG_WARN,
-                     "on_ws_upgrade chose a subprotocol that was not offered: 500 is sent");
-        status = 500;
-    }
-    if (status == 0)
-        accept_websocket(conn, &job->accept);
-    else
-        ioh__respond_refusal(req, status >= 400 && status < 600 ? status : 500);
-}
-
 /* ---- reading the request */
-
-static enum ioh__feed begin_upgrade(ioh_conn *conn, struct ioh__job *job)
-{
-    ioh_req *req = conn->as.http1.req;
-    struct ioh__http1_fault fault;
-    struct ioh__deflate_terms terms;
-    struct ioh_str key;
-    ioh__hub_now(conn->hub); /* for the WebSocket's first deadline */
-    req->close = true;       /* a refused upgrade ends the connection: frames may follow in it */
-    if (!ioh__ws_shake_check(req->base, &req->head, &key, &fault) ||
-        !agree_on_deflate(req, &terms, &fault)) {
-        ioh__http1_refuse(conn, &fault);
-        return IOH__FEED_MORE;
-    }
-    conn->as.http1.step = IOH__HTTP1_UPGRADE;
-    req->upgrading = true;
-    req->ws_fields_len = 0;
-    *job = (struct ioh__job){.kind = IOH__JOB_WS_UPGRADE, .conn = conn, .req = req};
-    job->accept.size = sizeof job->accept;
-    if (handler_of(conn)->on_ws_upgrade)
-        return IOH__FEED_JOB;
-    upgrade_decided(conn, job);
-    return IOH__FEED_MORE;
-}
 
 static bool speaks_websocket(const struct ioh_handler *h)
 {
@@ -277,7 +171,7 @@ static enum ioh__feed start_request(ioh_conn *conn, struct ioh__job *job)
     const struct ioh_handler *handler = handler_of(conn);
     ioh_req *req = h->req;
     if (req->head.upgrade_websocket && speaks_websocket(handler))
-        return begin_upgrade(conn, job);
+        return ioh__http1_begin_upgrade(conn, job);
     if (req->head.has_length && req->head.content_length > conn->hub->options->max_body_bytes) {
         struct ioh__http1_fault fault = {413, "announced body above max_body_bytes", 0};
         ioh__http1_refuse(conn, &fault);
@@ -383,7 +277,7 @@ static enum ioh__feed feed_finish(ioh_conn *conn, struct ioh__job *job)
         return IOH__FEED_JOB;
     conn->gone_due = false;
     bool close = h->req->close || conn->peer_eof, whole = h->req->body_whole;
-    free_req(conn);
+    ioh__http1_free_req(conn);
     if (conn->classified)
         ioh__crew_reset(conn->hub->crew, conn);
     conn->gone_told = false;
@@ -458,8 +352,8 @@ static bool must_wait(const ioh_conn *conn)
            (conn->has_file || conn->out.bytes > conn->hub->options->send_high);
 }
 
-static enum ioh__feed feed_steps(ioh_conn *conn, uint8_t *data, size_t len, size_t *used,
-                                 struct ioh__job *job)
+__attribute__((noinline)) static enum ioh__feed
+feed_steps(ioh_conn *conn, uint8_t *data, size_t len, size_t *used, struct ioh__job *job)
 {
     size_t at = 0;
     enum ioh__feed got = IOH__FEED_WAIT;
@@ -493,22 +387,36 @@ static enum ioh__feed http1_feed(ioh_conn *conn, uint8_t *data, size_t len, size
     return feed_steps(conn, data, len, used, job);
 }
 
-/* The straight way of most: nothing to read any more, and all is said. */
-static void on_request_is_back(ioh_conn *conn, ioh_req *req)
+/* After on_request: the straight way of most, with nothing to read any more, and all said. */
+static bool is_straight(const ioh_conn *conn, const ioh_req *req)
 {
-    struct ioh__http1_conn *h = &conn->as.http1;
-    req->fresh = false;
-    if (h->step != IOH__HTTP1_BODY || req->answer != IOH__ANSWER_DONE || has_body(req))
-        return;
+    return conn->as.http1.step == IOH__HTTP1_BODY && req->answer == IOH__ANSWER_DONE &&
+           !has_body(req);
+}
+
+static void finish_straight(ioh_conn *conn, ioh_req *req)
+{
     req->body_whole = true;
     conn->phase_at = 0;
-    h->step = IOH__HTTP1_FINISH;
+    conn->as.http1.step = IOH__HTTP1_FINISH;
+}
+
+bool ioh__http1_next(ioh_conn *conn, struct ioh__job *job)
+{
+    ioh_req *req = job->req;
+    if (conn->state != IOH__CONN_OPEN || !handler_of(conn)->on_complete || !is_straight(conn, req))
+        return false;
+    req->fresh = false;
+    finish_straight(conn, req);
+    return complete_due(conn, job);
 }
 
 static void http1_done(ioh_conn *conn, struct ioh__job *job)
 {
     if (job->kind == IOH__JOB_REQUEST) {
-        on_request_is_back(conn, job->req);
+        job->req->fresh = false;
+        if (is_straight(conn, job->req))
+            finish_straight(conn, job->req);
         return;
     }
     switch (job->kind) {
@@ -520,7 +428,7 @@ static void http1_done(ioh_conn *conn, struct ioh__job *job)
             job->req->more_wanted = true; /* else it has nothing now, and will tell when it has */
         break;
     case IOH__JOB_WS_UPGRADE:
-        upgrade_decided(conn, job);
+        ioh__http1_upgrade_decided(conn, job);
         break;
     default:
         break;
@@ -645,7 +553,7 @@ static bool http1_gone(ioh_conn *conn, struct ioh__job *job)
             job->code = 0;
         return true;
     }
-    free_req(conn);
+    ioh__http1_free_req(conn);
     return false;
 }
 

@@ -339,6 +339,49 @@ static void lingering_ends_although_the_peer_goes_on(void **state)
     host_end(h);
 }
 
+/* ---- behind a callback that took long */
+
+#define SLOW_MS 400
+#define SHORT_MS 250
+
+static void answer_slowly(ioh_req *req, void *state)
+{
+    if (path_is(req, "/slow"))
+        poll(NULL, 0, SLOW_MS);
+    if (ioh_req_content_length(req) == 0)
+        answer_ok(req, state);
+}
+
+/* What lay behind the slow request begins its deadline when that is over, whatever it is. */
+static void deadlines_begin_when_the_callback_before_them_is_over(void **state)
+{
+    static const char *const pieces[][2] = {
+        {"", "GET / HTTP/1.1\r\nHost: h\r\n\r\n"},
+        {"GET / HT", "TP/1.1\r\nHost: h\r\n\r\n"},
+        {"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n", "ab"},
+    };
+    struct host *h = host_new(state);
+    h->options.idle_timeout_ms = h->options.head_timeout_ms = SHORT_MS;
+    h->options.body_timeout_ms = SHORT_MS;
+    h->on.on_request = answer_slowly;
+    h->on.on_body = drop_body;
+    h->on.on_request_end = answer_body;
+    host_start(h);
+    for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+        struct client *c = client_open(h);
+        char bytes[256];
+        snprintf(bytes, sizeof bytes, "GET /slow HTTP/1.1\r\nHost: h\r\n\r\n%s", pieces[i][0]);
+        client_send(c, bytes);
+        assert_int_equal(client_answer(c), 200);
+        client_send(c, pieces[i][1]);
+        assert_int_equal(client_answer(c), 200);
+        client_close(c);
+    }
+    WAIT(h, h->closes == 3);
+    assert_int_equal(host_stats(h).closed_by_deadline, 0);
+    host_end(h);
+}
+
 static const struct host_test tests[] = {
     HOST_TEST(head_that_does_not_end_is_408),
     HOST_TEST(dribbling_does_not_renew_the_head_deadline),
@@ -352,6 +395,7 @@ static const struct host_test tests[] = {
     HOST_TEST(websocket_close_that_nobody_answers_ends_with_1006),
     HOST_TEST(messages_do_not_renew_the_close_deadline),
     HOST_TEST(lingering_ends_although_the_peer_goes_on),
+    HOST_TEST_IN(deadlines_begin_when_the_callback_before_them_is_over, IN_INLINE),
 };
 
 HOST_MAIN(tests)

@@ -25,7 +25,8 @@ extern "C" {
  * was late lately (by path, by connection) goes to the pool at once. Needs pool threads. */
 #define IOH_EXEC_AUTO 0
 /* The epoll thread itself, always. Right for callbacks that never wait: one that takes 100 ms delays
- * every other connection of its thread by 100 ms. */
+ * every other connection of its thread by 100 ms, also those that were answered just before: answers of
+ * several connections leave together. */
 #define IOH_EXEC_INLINE 1
 /* Any thread of the pool. Callbacks may wait as long as pool threads are left. */
 #define IOH_EXEC_POOL 2
@@ -69,16 +70,13 @@ struct ioh_options {
     uint32_t pool_queue;      /* callbacks that may wait for a pool thread. 0 = 1,024 */
     int32_t pool_full;        /* IOH_FULL_... */
     uint32_t handoff_us;      /* AUTO: a callback is late after this, in microseconds. 0 = 500 */
-    uint32_t
-        pool_nice; /* so much is added to the nice value of pool threads while they run callbacks,
-                                 so that those that burn CPU leave the cores to the others; 19 is as nice
-                                 as can be, and leaves them a tenth of a core that the others would fill,
-                                 eight of them together. 20 leaves them what nobody else wants, the other
-                                 processes included (SCHED_IDLE), and hardly more: 2 %. Whoever wants a lock
-                                 that such a callback has waits as long as it does. Not of the server's
-                                 own pool under POOL, which runs all callbacks. Under AUTO only for a
-                                 process that may lower it again (CAP_SYS_NICE, RLIMIT_NICE), else left
-                                 alone, and logged. 0 = nothing */
+    /* So much is added to the nice value of pool threads while they run callbacks, so that those that burn CPU leave
+     * the cores to the others; 19 is as nice as can be, and leaves them a tenth of a core that the others would fill,
+     * eight of them together. 20 leaves them what nobody else wants, the other processes included (SCHED_IDLE), and
+     * hardly more: 2 %. Whoever wants a lock that such a callback has waits as long as it does. Not of the server's
+     * own pool under POOL, which runs all callbacks. Under AUTO only for a process that may lower it again
+     * (CAP_SYS_NICE, RLIMIT_NICE), else left alone, and logged. 0 = nothing */
+    uint32_t pool_nice;
     uint32_t no_environment; /* 0: IOH_TYPE, IOH_EXEC, IOH_EPOLL_THREADS, IOH_WORK_OP_THREADS,
                                  IOH_POOL_THREADS, IOH_POOL_QUEUE override what is said here */
 

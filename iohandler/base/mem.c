@@ -1,5 +1,5 @@
-/* The memory of one loop: pools of equal objects, blocks in classes of powers of two, and the scratch memory. A pool owns
- * its slabs, a large class the blocks it keeps. No lock: whoever holds the loop runs it.
+/* The memory of one loop: pools of equal objects, blocks in classes of powers of two, and the scratch memory. A
+ * pool owns its slabs, a large class the blocks it keeps. No lock: whoever holds the loop runs it.
  *
  *     slab:  [ next slab | object | object | ... ]      per_slab objects, one malloc
  *     free:  object -> object -> NULL                   the link is the object's first word

@@ -1,5 +1,5 @@
-/* What the parts of HTTP/1 on a connection share: http1_conn.c (the steps), http1_upgrade.c, http1_input.c (bodies). The thread
- * that holds the loop.
+/* What the parts of HTTP/1 on a connection share: http1_conn.c (the steps), http1_upgrade.c, http1_input.c (bodies).
+ * The thread that holds the loop.
  */
 #ifndef IOH_CONN_HTTP1_H
 #define IOH_CONN_HTTP1_H

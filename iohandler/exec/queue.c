@@ -7,9 +7,9 @@
 
 #define SPINS 200 /* looks at the count: about 5 us; what a sleep and a wake-up cost */
 #define YIELDS 2  /* instead, on one core */
-/* Whoever computes keeps a core that is given to him for milliseconds, and those who put tasks in count on the one who
- * looks for them: after so long, */
-#define YIELD_NS 1000000u
+/* Whoever computes keeps a core that is given to him for a slice and a tick, 3 ms and more; a loop, for the batch that it
+ * reads, some 1 ms. Those who put tasks in count on the one who looks for them: after so long, */
+#define YIELD_NS 3000000u
 #define YIELD_PAUSE_NS 1000000000u /* nobody does for a while */
 
 void ioh__queue_init(struct ioh__queue *q, size_t limit, unsigned cores)

@@ -89,6 +89,7 @@ struct message {
     enum stage stage;            /* NAMES and VALUE: only of http-parser */
     bool chunked, tab, odd_name; /* of ours: a tab in it or behind it, a name Transfer-EncodingX */
     bool keep;                   /* the connection goes on */
+    bool close_1_0;              /* of ours: HTTP/1.0, and some Connection field is "close" */
     bool last;                   /* nothing behind it is compared */
     struct text head, body;
 };
@@ -137,6 +138,10 @@ static void our_head(struct message *m, const char *data, const struct ioh__http
         const char *name = data + h->fields[i].name;
         if (h->fields[i].name_len > 17 && strncasecmp(name, "Transfer-Encoding", 17) == 0)
             m->odd_name = true;
+        if (h->minor == 0 && h->fields[i].name_len == 10 && h->fields[i].value_len == 5 &&
+            strncasecmp(name, "Connection", 10) == 0 &&
+            strncasecmp(data + h->fields[i].value, "close", 5) == 0)
+            m->close_1_0 = true;
         add_field(&m->head, name, h->fields[i].name_len, data + h->fields[i].value,
                   h->fields[i].value_len);
     }
@@ -366,8 +371,11 @@ static void compare(const struct view *ours, const struct view *theirs, const ch
         if (!same(&a->head, &b->head))
             explain("heads differ", b->head.bytes, a->head.bytes, a->head.len);
         /* http-parser overlooks words of Connection: with a tab behind them, and behind a comma that ends
-         * the beginning of a word it knows ("ke, close") */
-        if (a->keep != b->keep && !a->tab && !memchr(a->head.bytes, ',', a->head.len))
+         * the beginning of a word it knows ("ke, close"); and in HTTP/1.0 it asks for keep-alive alone, where close
+         * in another field outweighs it (RFC 9112 9.3) */
+        bool theirs_errs = a->tab || memchr(a->head.bytes, ',', a->head.len) ||
+                           (a->close_1_0 && !a->keep && b->keep);
+        if (a->keep != b->keep && !theirs_errs)
             explain("only for one the connection goes on", "", data, len);
         if (b->last && b->keep) /* an upgrade to whatever: it stops there */
             return;

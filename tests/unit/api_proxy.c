@@ -217,7 +217,6 @@ static void a_client_that_sends_all_and_leaves_is_heard(void **state)
         if (host_is_direct(h)) /* else its end may be noticed before the request's turn comes */
             assert_int_equal(h->requests, i);
     }
-    assert_true(h->requests > 0);
     host_end(h);
 }
 
